@@ -18,7 +18,7 @@
 //! ```
 //!
 //! Checks and counts watch a launch as an `Observer` (`machine/observer.rs`): at every instruction of a warp, access to memory, collective
-//! operation and barrier. A launch without one is compiled without these calls; [`Gpu::verdict`] has all of them.
+//! operation and barrier. [`Gpu::launch`] has no observer, and [`Gpu::verdict`] has all of them.
 #![forbid(unsafe_code)]
 
 mod checks;

@@ -2,7 +2,7 @@
 
 use crate::checks::{Checks, Note};
 use crate::counts::{Counter, Counts};
-use crate::machine::Observer;
+use crate::machine::{Observer, run};
 use crate::{Argument, Cause, Fault, Gpu, Kernel, Launch, Order, Report};
 
 /// The outcome of a launch without a fault.
@@ -35,7 +35,7 @@ impl Gpu {
             if result.as_ref().is_err_and(|fault| fault.cause != Cause::Race || !kernel.waits_blindly()) {
                 break;
             }
-            let other = self.checked(kernel, &Launch { order, ..*launch }, arguments, ());
+            let other = self.checked(kernel, &Launch { order, ..*launch }, arguments, &mut []);
             self.memory = before.clone();
             result = match (result, other) {
                 (Ok(first), Ok(_)) => Ok(first),
@@ -59,23 +59,24 @@ impl Gpu {
         launch: &Launch,
         arguments: &[Argument],
     ) -> Result<Verdict, Fault> {
-        let (report, notes, counter) = self.checked(kernel, launch, arguments, Counter::new(kernel, arguments))?;
+        let mut counter = Counter::new(kernel);
+        let (report, notes) = self.checked(kernel, launch, arguments, &mut [&mut counter])?;
         Ok(Verdict { report, counts: counter.finish(), notes })
     }
 
-    /// Runs a kernel once with all checks on and another observer, which it returns.
-    pub(crate) fn checked<O: Observer>(
+    /// Runs a kernel once with all checks on and other observers.
+    pub(crate) fn checked(
         &mut self,
         kernel: &Kernel,
         launch: &Launch,
         arguments: &[Argument],
-        observer: O,
-    ) -> Result<(Report, Vec<Note>, O), Fault> {
-        let mut both = (Checks::new(kernel, &self.memory, arguments), observer);
-        let report = self.launch_observed(kernel, launch, arguments, &mut both);
-        let (checks, observer) = both;
+        others: &mut [&mut dyn Observer],
+    ) -> Result<(Report, Vec<Note>), Fault> {
+        let mut checks = Checks::new(kernel, &self.memory);
+        let mut observers: Vec<&mut dyn Observer> = vec![&mut checks];
+        others.iter_mut().for_each(|other| observers.push(*other));
+        let report = run(&mut self.memory, kernel, launch, arguments, observers);
         let report = report.map_err(|fault| checks.explain(fault))?;
-        let notes = checks.finish(&mut self.memory)?;
-        Ok((report, notes, observer))
+        Ok((report, checks.finish(&mut self.memory)?))
     }
 }

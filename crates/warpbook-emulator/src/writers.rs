@@ -87,9 +87,9 @@ impl Gpu {
         arguments: &[Argument],
         buffers: &[(u64, usize)],
     ) -> Result<(Verdict, Vec<Touched>), Fault> {
-        let recorder = Recorder(buffers.iter().map(|buffer| Touched::new(*buffer, launch)).collect());
-        let observer = (Counter::new(kernel, arguments), recorder);
-        let (report, notes, (counter, recorder)) = self.checked(kernel, launch, arguments, observer)?;
+        let mut recorder = Recorder(buffers.iter().map(|buffer| Touched::new(*buffer, launch)).collect());
+        let mut counter = Counter::new(kernel);
+        let (report, notes) = self.checked(kernel, launch, arguments, &mut [&mut counter, &mut recorder])?;
         Ok((Verdict { report, counts: counter.finish(), notes }, recorder.0))
     }
 }

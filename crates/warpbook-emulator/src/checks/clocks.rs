@@ -3,6 +3,7 @@
 //! Time is one number that grows with every synchronisation. A clock holds the time up to which its thread has seen the work of others. After a barrier all
 //! threads of a block share one clock, which keeps clocks small.
 
+use std::collections::BTreeMap;
 use std::rc::Rc;
 
 /// The threads of a clock's entry.
@@ -30,8 +31,8 @@ pub(super) struct Clock {
     /// The block that the clock's thread belongs to, and up to when all of it has been seen.
     block: u32,
     floor: u32,
-    /// Sorted by [`Who::key`].
-    entries: Vec<(u64, u32)>,
+    /// By [`Who::key`].
+    entries: BTreeMap<u64, u32>,
 }
 
 impl Clock {
@@ -40,10 +41,7 @@ impl Clock {
     }
 
     fn entry(&self, who: Who) -> u32 {
-        match self.entries.binary_search_by_key(&who.key(), |(key, _)| *key) {
-            Ok(at) => self.entries[at].1,
-            Err(_) => 0,
-        }
+        self.entries.get(&who.key()).copied().unwrap_or(0)
     }
 
     /// Returns true if what a thread did at a time has been seen.
@@ -73,17 +71,18 @@ impl Clock {
         if who == (Who::Block { block: self.block }) {
             self.floor = self.floor.max(time);
             let (own, floor) = (u64::from(self.block), self.floor);
-            self.entries.retain(|(key, seen)| key >> 32 != own || *seen > floor);
+            self.entries.retain(|key, seen| key >> 32 != own || *seen > floor);
             return;
         }
-        match self.entries.binary_search_by_key(&who.key(), |(key, _)| *key) {
-            Ok(at) => self.entries[at].1 = self.entries[at].1.max(time),
-            Err(at) => self.entries.insert(at, (who.key(), time)),
-        }
+        self.see_entry(who.key(), time);
         if let Who::Block { block } = who {
-            let is_newer = |(key, seen): &(u64, u32)| key >> 32 != u64::from(block) || *seen >= time;
-            self.entries.retain(is_newer);
+            self.entries.retain(|key, seen| key >> 32 != u64::from(block) || *seen >= time);
         }
+    }
+
+    fn see_entry(&mut self, key: u64, time: u32) {
+        let seen = self.entries.entry(key).or_default();
+        *seen = time.max(*seen);
     }
 
     /// Adds everything that another clock has seen.
@@ -95,11 +94,8 @@ impl Clock {
         for (key, time) in &other.entries {
             if *key == (Who::Block { block: self.block }).key() {
                 self.floor = self.floor.max(*time);
-                continue;
-            }
-            match self.entries.binary_search_by_key(key, |(key, _)| *key) {
-                Ok(at) => self.entries[at].1 = self.entries[at].1.max(*time),
-                Err(at) => self.entries.insert(at, (*key, *time)),
+            } else {
+                self.see_entry(*key, *time);
             }
         }
     }

@@ -1,7 +1,7 @@
 //! Endless loops: their lines, and what they wait for.
 
 use super::words::{element, line};
-use crate::machine::{AccessKind, Moment, Names, Request};
+use crate::machine::{AccessKind, Moment, Request};
 use crate::program::{Action, Kernel, Strength};
 use crate::{Cause, Fault};
 
@@ -29,17 +29,16 @@ impl EndlessCheck {
             return Ok(());
         }
         let message = format!("The loop in {} never ends. {ONCE}", line(moment.kernel, moment.at, moment.at));
-        let thread = Some(moment.thread(moment.active.trailing_zeros()));
-        Err(Fault { thread, ..Fault::new(Cause::Endless, message) }.at(moment.step()))
+        Err(moment.fault(Cause::Endless, moment.active.trailing_zeros() as usize, message))
     }
 
-    pub(super) fn access(&mut self, request: &Request, names: &Names) {
+    pub(super) fn access(&mut self, request: &Request) {
         let Request { moment, access, kind, addresses, .. } = *request;
         let is_polling = access.strength != Strength::Weak && kind != AccessKind::Store;
         let address = addresses[moment.active.trailing_zeros() as usize % 32];
         if is_polling && self.known != (moment.at, address) {
             self.known = (moment.at, address);
-            self.polled = Some((moment.at, element(address, access.bytes.into(), moment, names)));
+            self.polled = Some((moment.at, element(address, access.bytes.into(), moment)));
         }
     }
 

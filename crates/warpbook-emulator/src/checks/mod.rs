@@ -20,8 +20,7 @@ mod races;
 mod unwritten;
 mod words;
 
-use crate::compute::Lanes;
-use crate::machine::{Argument, Identity, Memory, Moment, Names, Observer, Request};
+use crate::machine::{Identity, Memory, Moment, Observer, Request};
 use crate::program::{Collective, Kernel};
 use crate::{Cause, Fault, Place};
 use barriers::BarrierCheck;
@@ -46,7 +45,6 @@ pub(crate) struct Checks<'k> {
     races: RaceCheck,
     barriers: BarrierCheck,
     endless: EndlessCheck,
-    names: Names,
     /// The first use of an unwritten value, and the instructions since then. A race may be its cause.
     postponed: Option<(Fault, u32)>,
 }
@@ -55,15 +53,13 @@ pub(crate) struct Checks<'k> {
 const PATIENCE: u32 = 100_000;
 
 impl<'k> Checks<'k> {
-    pub(crate) fn new(kernel: &'k Kernel, memory: &Memory, arguments: &[Argument]) -> Self {
-        let names = Names::new(kernel, arguments);
+    pub(crate) fn new(kernel: &'k Kernel, memory: &Memory) -> Self {
         Self {
             kernel,
-            unwritten: UnwrittenCheck::new(kernel, memory, names.clone()),
-            races: RaceCheck::new(memory, names.clone()),
+            unwritten: UnwrittenCheck::new(kernel, memory),
+            races: RaceCheck::new(memory),
             barriers: BarrierCheck::default(),
             endless: EndlessCheck::default(),
-            names,
             postponed: None,
         }
     }
@@ -102,10 +98,10 @@ impl<'k> Checks<'k> {
 }
 
 impl Observer for Checks<'_> {
-    fn block_starts(&mut self, kernel: &Kernel, resident: usize, identity: &Identity) {
-        self.unwritten.block_starts(kernel, resident, identity);
-        self.races.block_starts(resident, identity, kernel.shared_bytes + identity.dynamic_shared);
-        self.barriers.block_starts(resident, identity);
+    fn block_starts(&mut self, identity: &Identity) {
+        self.unwritten.block_starts(identity);
+        self.races.block_starts(identity);
+        self.barriers.block_starts(identity);
     }
 
     fn step(&mut self, moment: &Moment) -> Result<(), Fault> {
@@ -124,28 +120,22 @@ impl Observer for Checks<'_> {
     }
 
     fn access(&mut self, request: &Request) -> Result<(), Fault> {
-        self.endless.access(request, &self.names);
+        self.endless.access(request);
         self.races.access(request)?;
         let result = self.unwritten.access(request);
         self.postpone(result);
         Ok(())
     }
 
-    fn collective(
-        &mut self,
-        resident: usize,
-        warp: u32,
-        parties: &[(u32, &Collective)],
-        rows: &[Lanes],
-    ) -> Result<(), Fault> {
-        self.barriers.collective((resident, warp), parties, rows)?;
-        self.races.collective(resident, warp, parties);
-        self.unwritten.collective(resident, warp, parties, rows);
+    fn collective(&mut self, moment: &Moment, parties: &[(u32, &Collective)]) -> Result<(), Fault> {
+        barriers::check_masks(moment, parties)?;
+        self.races.collective(moment, parties);
+        self.unwritten.collective(moment, parties);
         Ok(())
     }
 
-    fn barrier(&mut self, resident: usize, number: usize, waiting: &[(u32, u32)]) -> Result<(), Fault> {
-        self.races.order.barrier(resident, number, waiting);
-        self.barriers.barrier(self.kernel, resident, number)
+    fn barrier(&mut self, identity: &Identity, number: usize, waiting: &[(u32, u32)]) -> Result<(), Fault> {
+        self.races.order.barrier(identity.resident, number, waiting);
+        self.barriers.barrier(self.kernel, identity, number)
     }
 }

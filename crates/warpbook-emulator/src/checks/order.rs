@@ -1,8 +1,8 @@
 //! The order of threads' accesses by PTX's memory model: barriers, `__syncwarp`, and fences with strong accesses.
 
 use super::clocks::{Clock, Who, join};
-use crate::machine::{Identity, lanes};
-use crate::program::Strength;
+use crate::machine::{AccessKind, Identity, lanes, start};
+use crate::program::{Access, Strength};
 use std::collections::HashMap;
 use std::rc::Rc;
 
@@ -21,14 +21,6 @@ struct Release {
     clocks: [Option<Rc<Clock>>; 2],
 }
 
-impl Release {
-    /// Returns the clocks for all blocks and for the given one.
-    fn clocks_for(&self, block: u32) -> [Option<&Rc<Clock>>; 2] {
-        let [for_all, for_own] = &self.clocks;
-        [for_all.as_ref(), if block == self.block { for_own.as_ref() } else { for_all.as_ref() }]
-    }
-}
-
 #[derive(Debug, Clone)]
 struct Thread {
     clock: Rc<Clock>,
@@ -38,7 +30,7 @@ struct Thread {
     pending: Option<Rc<Clock>>,
 }
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Block {
     number: u32,
     /// Lanes of each warp that have not exited.
@@ -46,15 +38,6 @@ struct Block {
     threads: Vec<Thread>,
     /// Clocks of threads that arrived at a barrier without waiting.
     arrived: Vec<(usize, Rc<Clock>)>,
-}
-
-/// A strong access of one thread.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Strong {
-    pub(super) strength: Strength,
-    pub(super) is_for_block: bool,
-    pub(super) reads: bool,
-    pub(super) writes: bool,
 }
 
 /// The order of a launch so far.
@@ -76,19 +59,16 @@ impl Order {
         &self.blocks[resident].threads[thread as usize].clock
     }
 
-    pub(super) fn block_starts(&mut self, resident: usize, identity: &Identity) {
-        if self.blocks.len() <= resident {
-            self.blocks.resize_with(resident + 1, Block::default);
-        }
+    pub(super) fn block_starts(&mut self, identity: &Identity) {
         let (number, threads) = (identity.linear_block(), identity.threads_of_block());
         let thread = Thread { clock: Rc::new(Clock::new(number)), fences: [None, None], pending: None };
-        let lanes = |warp: u32| if threads - warp * 32 >= 32 { u32::MAX } else { (1 << (threads % 32)) - 1 };
-        self.blocks[resident] = Block {
+        let block = Block {
             number,
-            live: (0..threads.div_ceil(32)).map(lanes).collect(),
+            live: (0..threads.div_ceil(32)).map(|warp| identity.lanes(warp)).collect(),
             threads: vec![thread; threads.next_multiple_of(32) as usize],
             arrived: Vec::new(),
         };
+        start(&mut self.blocks, identity, block);
         self.releases.retain(|(block, _), _| *block != number);
     }
 
@@ -153,13 +133,21 @@ impl Order {
     }
 
     /// Records a thread's strong access. A read sees what earlier writes released; a write releases what came before a fence.
-    pub(super) fn strong(&mut self, resident: usize, thread: u32, address: (bool, u64), access: Strong) {
+    pub(super) fn strong(
+        &mut self,
+        (resident, thread): (usize, u32),
+        (access, kind): (&Access, AccessKind),
+        (address, is_shared): (u64, bool),
+    ) {
+        let reads = kind != AccessKind::Store;
         let number = self.blocks[resident].number;
         let me = &mut self.blocks[resident].threads[thread as usize];
-        let key = (if address.0 { number } else { u32::MAX }, address.1);
-        let found = self.releases.get(&key).map_or([None; 2], |release| release.clocks_for(number));
+        let key = (if is_shared { number } else { u32::MAX }, address);
+        let found = self.releases.get(&key).map_or([None; 2], |Release { block, clocks: [for_all, for_own] }| {
+            [for_all.as_ref(), if *block == number { for_own.as_ref() } else { for_all.as_ref() }]
+        });
         if let [_, Some(clock)] = found
-            && access.reads
+            && reads
         {
             match &mut me.pending {
                 Some(pending) => join(pending, clock),
@@ -169,7 +157,7 @@ impl Order {
         if matches!(access.strength, Strength::Acquire | Strength::AcquireRelease) {
             me.acquire();
         }
-        if !access.writes {
+        if kind == AccessKind::Load {
             return;
         }
         if matches!(access.strength, Strength::Release | Strength::AcquireRelease) {
@@ -178,13 +166,13 @@ impl Order {
         }
         if me.fences[1].is_none() {
             // An atomic update also passes on the clocks of the write before it.
-            if !access.reads {
+            if !reads {
                 self.releases.remove(&key);
             }
             return;
         }
         let clocks = std::array::from_fn(|scope| {
-            let kept = found[scope].filter(|_| access.reads);
+            let kept = found[scope].filter(|_| reads);
             let Some(fence) = &me.fences[scope] else { return kept.cloned() };
             if let Some(kept) = kept.filter(|kept| kept.has_seen(number, thread, fence.time - 1)) {
                 return Some(kept.clone());

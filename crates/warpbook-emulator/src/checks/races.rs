@@ -4,10 +4,9 @@
 //! is lanes of a warp or warps of a block. Further groups are forgotten, so that a race may be missed but is never made up.
 
 use super::clocks::Clock;
-use super::order::{Order, Strong};
+use super::order::Order;
 use super::words::{element, line};
-use crate::compute::Lanes;
-use crate::machine::{AccessKind, Identity, LOCAL_WINDOW, Memory, Moment, Names, Request, SHARED_WINDOW, lanes};
+use crate::machine::{AccessKind, Identity, LOCAL_WINDOW, Memory, Moment, Request, SHARED_WINDOW, lanes, start};
 use crate::program::{Action, BarrierKind, Collective, CollectiveKind, Row, Strength};
 use crate::ptx::Space;
 use crate::{Cause, Fault, Thread};
@@ -46,39 +45,28 @@ struct Cell {
 #[derive(Debug)]
 struct Zone {
     start: u64,
-    end: u64,
     /// Logarithm of a cell's bytes: 2 for words of 4 bytes, 0 for single bytes after a narrower access.
     shift: u32,
     pages: Vec<Option<Box<[Cell]>>>,
 }
 
 impl Zone {
-    fn new(start: u64, end: u64) -> Self {
-        let mut zone = Self { start, end, shift: 2, pages: Vec::new() };
-        zone.pages.resize_with(zone.length(), || None);
-        zone
-    }
-
-    fn length(&self) -> usize {
-        usize::try_from((self.end - self.start) >> self.shift).unwrap_or(0) / PAGE + 1
+    fn new(start: u64, bytes: u64) -> Self {
+        let words = usize::try_from(bytes / 4).unwrap_or(0);
+        Self { start, shift: 2, pages: vec![None; words / PAGE + 1] }
     }
 
     /// Splits the cells into single bytes.
     fn split(&mut self) {
         self.shift = 0;
-        let length = self.length();
-        let words = std::mem::take(&mut self.pages);
-        self.pages.resize_with(length, || None);
-        for (at, page) in words.into_iter().enumerate() {
-            for (word, cell) in page.iter().flat_map(|page| page.iter()).enumerate() {
-                let first = (at * PAGE + word) * 4;
-                (first..first + 4).for_each(|byte| {
-                    if let Some(into) = self.cell(byte) {
-                        *into = *cell
-                    }
-                });
-            }
-        }
+        let of_words = std::mem::take(&mut self.pages);
+        let of_bytes = |page: Option<Box<[Cell]>>| {
+            (0..4).map(move |quarter| {
+                let cells = &page.as_ref()?[quarter * (PAGE / 4)..][..PAGE / 4];
+                Some(cells.iter().flat_map(|cell| [*cell; 4]).collect())
+            })
+        };
+        self.pages = of_words.into_iter().flat_map(of_bytes).collect();
     }
 
     fn cell(&mut self, index: usize) -> Option<&mut Cell> {
@@ -90,8 +78,8 @@ impl Zone {
 /// A thread at an access.
 struct Accessor<'a> {
     clock: &'a Clock,
+    /// The thread alone.
     group: Group,
-    lane: u32,
 }
 
 impl Accessor<'_> {
@@ -109,7 +97,7 @@ impl Accessor<'_> {
             return warps.find(|warp| !self.clock.has_seen_warp(block, *warp, time)).map(|warp| warp * 32);
         }
         let is_warp = is_own && warp == self.group.warp;
-        let others = if is_warp { other.mask & !(1 << self.lane) } else { other.mask };
+        let others = if is_warp { other.mask & !self.group.mask } else { other.mask };
         let mut threads = lanes(others).map(|lane| u32::from(warp) * 32 + u32::try_from(lane).unwrap_or(0));
         threads.find(|thread| !self.clock.has_seen(block, *thread, time))
     }
@@ -169,38 +157,27 @@ impl Accessor<'_> {
 #[derive(Debug)]
 pub(super) struct RaceCheck {
     pub(super) order: Order,
+    /// Zones of the buffers in global memory, in their order.
     buffers: Vec<Zone>,
-    last: usize,
+    /// Zones of the resident blocks' shared memory.
     shared: Vec<Zone>,
-    names: Names,
     /// By instruction: notes that several threads write the same value.
     pub(super) notes: BTreeMap<u32, String>,
 }
 
-/// Two accesses that nothing orders.
-struct Found {
-    other: Group,
-    thread: u32,
-    is_other_write: bool,
-}
-
 impl RaceCheck {
-    pub(super) fn new(memory: &Memory, names: Names) -> Self {
-        let buffers = memory.buffers.iter().map(|buffer| Zone::new(buffer.start, buffer.end())).collect();
-        Self { order: Order::new(), buffers, last: 0, shared: Vec::new(), names, notes: BTreeMap::new() }
+    pub(super) fn new(memory: &Memory) -> Self {
+        let buffers = memory.buffers.iter().map(|buffer| Zone::new(buffer.start, buffer.bytes.len() as u64)).collect();
+        Self { order: Order::new(), buffers, shared: Vec::new(), notes: BTreeMap::new() }
     }
 
-    pub(super) fn block_starts(&mut self, resident: usize, identity: &Identity, shared_bytes: u64) {
-        self.order.block_starts(resident, identity);
-        let zone = || Zone::new(SHARED_WINDOW, SHARED_WINDOW + shared_bytes);
-        if self.shared.len() <= resident {
-            self.shared.resize_with(resident + 1, zone);
-        }
-        self.shared[resident] = zone();
+    pub(super) fn block_starts(&mut self, identity: &Identity) {
+        self.order.block_starts(identity);
+        start(&mut self.shared, identity, Zone::new(SHARED_WINDOW, identity.shared_bytes));
     }
 
     pub(super) fn step(&mut self, moment: &Moment) {
-        let Moment { resident, warp, active, .. } = *moment;
+        let Moment { identity: &Identity { resident, .. }, warp, active, .. } = *moment;
         match &moment.step().action {
             Action::Fence { is_for_block } => self.order.fence(resident, warp, active, *is_for_block),
             Action::Exit => self.order.exit(resident, warp, active),
@@ -212,11 +189,11 @@ impl RaceCheck {
         }
     }
 
-    pub(super) fn collective(&mut self, resident: usize, warp: u32, parties: &[(u32, &Collective)]) {
+    pub(super) fn collective(&mut self, moment: &Moment, parties: &[(u32, &Collective)]) {
         let waiting = parties.iter().filter(|(_, collective)| matches!(collective.kind, CollectiveKind::Wait));
         let all = waiting.fold(0, |all, (lanes, _)| all | lanes);
         if all != 0 {
-            self.order.sync_lanes(resident, warp, all);
+            self.order.sync_lanes(moment.identity.resident, moment.warp, all);
         }
     }
 
@@ -234,13 +211,16 @@ impl RaceCheck {
                 continue;
             }
             let is_shared = address & SHARED_WINDOW != 0;
-            let Some(zone) = self.zone(moment.resident, address) else { continue };
-            let is_narrow = access.bytes < 4 && zone.shift != 0;
-            if is_narrow {
+            let zone = if is_shared {
+                &mut self.shared[moment.identity.resident]
+            } else {
+                let Some(buffer) = moment.memory.index(address) else { continue };
+                &mut self.buffers[buffer]
+            };
+            if access.bytes < 4 && zone.shift != 0 {
                 zone.split();
             }
-            let lane_number = u32::try_from(lane).unwrap_or(0);
-            let thread = moment.warp * 32 + lane_number;
+            let thread = moment.warp * 32 + u32::try_from(lane).unwrap_or(0);
             let group = Group {
                 block: moment.identity.linear_block(),
                 time: self.order.now,
@@ -253,84 +233,64 @@ impl RaceCheck {
                 is_swap,
                 is_read: kind == AccessKind::Load,
             };
-            // Fields are named one by one, so that the clock and the cells are borrowed side by side.
-            let clock = self.order.clock(moment.resident, thread);
-            let zone = if is_shared { &mut self.shared[moment.resident] } else { &mut self.buffers[self.last] };
-            let accessor = Accessor { clock, group, lane: lane_number };
+            let accessor = Accessor { clock: self.order.clock(moment.identity.resident, thread), group };
             let first = usize::try_from((address - zone.start) >> zone.shift).unwrap_or(usize::MAX);
             let count = usize::try_from(bytes >> zone.shift).unwrap_or(1).max(1);
             // Races with writers and with readers: equal values excuse only the former.
-            let mut found = [None, None];
+            let (mut writer, mut reader) = (None, None);
             for index in first..first + count {
                 let Some(cell) = zone.cell(index) else { continue };
-                let race = |groups: &[Group; 2], is_other_write: bool| {
-                    let races = groups.iter().filter_map(|other| Some((other, accessor.race(other)?)));
-                    races.map(|(other, thread)| Found { other: *other, thread, is_other_write }).next()
-                };
-                found[0] = found[0].take().or_else(|| race(&cell.writes, true));
+                let race = |groups: &[Group; 2]| groups.iter().find_map(|other| Some((*other, accessor.race(other)?)));
+                writer = writer.or_else(|| race(&cell.writes));
                 if kind == AccessKind::Load {
                     accessor.note(&mut cell.reads);
                     continue;
                 }
-                found[1] = found[1].take().or_else(|| race(&cell.reads, false));
+                reader = reader.or_else(|| race(&cell.reads));
                 accessor.note(&mut cell.writes);
                 if !is_strong {
                     cell.reads = [Group::default(); 2];
                 }
             }
-            for found in found.into_iter().flatten() {
-                self.tell(moment, kind, (lane, addresses), bytes, &found)?;
+            if let Some(other) = writer {
+                self.tell(request, lane, other, true)?;
+            }
+            if let Some(other) = reader {
+                self.tell(request, lane, other, false)?;
             }
             if is_strong {
-                let (reads, writes) = (kind != AccessKind::Store, kind != AccessKind::Load);
-                let strong = Strong { strength: access.strength, is_for_block: access.is_for_block, reads, writes };
-                self.order.strong(moment.resident, thread, (is_shared, address), strong);
+                self.order.strong((moment.identity.resident, thread), (access, kind), (address, is_shared));
             }
         }
         Ok(())
-    }
-
-    fn zone(&mut self, resident: usize, address: u64) -> Option<&mut Zone> {
-        if address & SHARED_WINDOW != 0 {
-            return self.shared.get_mut(resident);
-        }
-        let is_in = |zone: &Zone| zone.start <= address && address < zone.end;
-        if !self.buffers.get(self.last).is_some_and(is_in) {
-            self.last = self.buffers.partition_point(|zone| zone.start <= address).checked_sub(1)?;
-        }
-        self.buffers.get_mut(self.last).filter(|zone| is_in(zone))
     }
 
     /// Returns the fault of a race. If both threads write the same value, it adds a note instead.
     #[cold]
     fn tell(
         &mut self,
-        moment: &Moment,
-        kind: AccessKind,
-        (lane, addresses): (usize, &Lanes),
-        bytes: u64,
-        found: &Found,
+        request: &Request,
+        lane: usize,
+        (other, thread): (Group, u32),
+        is_other_write: bool,
     ) -> Result<(), Fault> {
-        let Found { other, thread, is_other_write } = found;
+        let Request { moment, access, kind, addresses, .. } = *request;
         let address = addresses[lane];
-        let place = element(address, bytes, moment, &self.names);
+        let place = element(address, request.bytes(), moment);
         let other_line = line(moment.kernel, other.at, moment.at);
-        if *is_other_write && kind == AccessKind::Store && stores_the_same(moment, lane, addresses, bytes, other) {
+        if is_other_write && kind == AccessKind::Store && stores_the_same(request, lane, &other) {
             self.notes.entry(moment.at).or_insert_with(|| {
                 format!("Several threads write the same value to {place}, here and in {other_line}: that does no harm.")
             });
             return Ok(());
         }
-        let own = moment.thread(u32::try_from(lane).unwrap_or(0));
-        let them = Thread {
-            block: crate::machine::index(other.block, moment.identity.blocks),
-            thread: moment.identity.thread(*thread),
-        };
+        let block = crate::machine::index(other.block, moment.identity.blocks);
+        let them = Thread { block, thread: moment.identity.index(thread) };
         let own_verb = ["read", "written", "updated"][kind as usize];
         let is_own_block = other.block == moment.identity.linear_block();
-        let is_narrow = other.is_for_block || step_is_for_block(moment);
+        let is_narrow = other.is_for_block || access.is_for_block;
         // Lanes that meet at one element, in the line that both reads and writes it, update it: `*total += x`.
-        let is_shared_update = *is_other_write != (kind == AccessKind::Store)
+        let is_shared_update = is_other_write != (kind == AccessKind::Store)
             && other_line == line(moment.kernel, moment.at, moment.at)
             && lanes(moment.active).filter(|lane| addresses[*lane] == address).nth(1).is_some();
         let advice = match (is_own_block, thread / 32 == moment.warp) {
@@ -338,7 +298,7 @@ impl RaceCheck {
             _ if is_shared_update => {
                 "Threads that update one element together need an atomic operation, such as `atomicAdd`."
             }
-            (true, _) if *is_other_write && kind == AccessKind::Store => {
+            (true, _) if is_other_write && kind == AccessKind::Store => {
                 "Two threads write different values to one element: is an index wrong, or is a barrier missing between?"
             }
             (true, true) => "Put `__syncwarp()` or `__syncthreads()` between.",
@@ -346,24 +306,18 @@ impl RaceCheck {
             (false, _) => "Blocks run in any order: use atomic operations, or a second launch.",
         };
         let them = if other.is_of_warps { format!("the warp of {them}") } else { them.to_string() };
-        let before = if *is_other_write { "written" } else { "read" };
+        let before = if is_other_write { "written" } else { "read" };
         let place = place[..1].to_uppercase() + &place[1..];
         let message = format!(
             "{place} is {before} in {other_line} by {them} and {own_verb} here, and nothing orders the two. {advice}"
         );
-        Err(Fault { thread: Some(own), ..Fault::new(Cause::Race, message) }.at(moment.step()))
-    }
-}
-
-fn step_is_for_block(moment: &Moment) -> bool {
-    match &moment.step().action {
-        Action::Load(access, _) | Action::Store(access, _) | Action::Atomic { access, .. } => access.is_for_block,
-        _ => false,
+        Err(moment.fault(Cause::Race, lane, message))
     }
 }
 
 /// Returns true if a lane stores the value that is already there, or that a lower lane stores with the same instruction.
-fn stores_the_same(moment: &Moment, lane: usize, addresses: &Lanes, bytes: u64, other: &Group) -> bool {
+fn stores_the_same(request: &Request, lane: usize, other: &Group) -> bool {
+    let Request { moment, addresses, .. } = *request;
     let Action::Store(access, from) = &moment.step().action else { return false };
     let size = usize::from(access.bytes);
     let stored = |lane: usize| -> Vec<u8> {
@@ -384,6 +338,5 @@ fn stores_the_same(moment: &Moment, lane: usize, addresses: &Lanes, bytes: u64, 
         },
     };
     let start = usize::try_from(address - start).unwrap_or(usize::MAX);
-    let length = usize::try_from(bytes).unwrap_or(0);
-    all.get(start..start + length).is_some_and(|there| there == stored(lane))
+    all.get(start..).is_some_and(|there| there.starts_with(&stored(lane)))
 }

@@ -2,9 +2,9 @@
 
 use super::flow::{Comparing, Flow};
 use super::words::{element, line};
-use crate::compute::{LANES, Lanes};
+use crate::compute::{LANES, Lanes, mask, ones};
 use crate::machine::{
-    Identity, LOCAL_WINDOW, Memory, Moment, Names, Request, SHARED_WINDOW, Unwritten, extend, lanes, low, read,
+    Identity, LOCAL_WINDOW, Memory, Moment, Request, SHARED_WINDOW, Unwritten, extend, lanes, read, start,
 };
 use crate::program::{Access, Action, BarrierKind, Collective, CollectiveKind, Comparison, Kernel, NONE, Row};
 use crate::ptx::Space;
@@ -22,7 +22,7 @@ struct Registers {
 }
 
 /// A resident block.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Block {
     warps: Vec<Registers>,
     /// Unwritten bits by byte: of shared memory, and of the frames of all threads.
@@ -40,59 +40,52 @@ pub(super) struct UnwrittenCheck {
     widths: Vec<u64>,
     frame_bytes: usize,
     blocks: Vec<Block>,
-    /// Buffers: start, end, and unwritten bits.
-    buffers: Vec<(u64, u64, Unwritten)>,
-    last: usize,
-    names: Names,
+    /// Unwritten bits of the buffers in global memory, in their order.
+    buffers: Vec<Unwritten>,
 }
 
 impl UnwrittenCheck {
-    pub(super) fn new(kernel: &Kernel, memory: &Memory, names: Names) -> Self {
-        let buffers = memory.buffers.iter().map(|b| (b.start, b.end(), b.unwritten.clone())).collect();
+    pub(super) fn new(kernel: &Kernel, memory: &Memory) -> Self {
         Self {
             flows: kernel.steps.iter().map(|step| Flow::for_opcode(&step.opcode)).collect(),
             comparisons: kernel.steps.iter().map(|step| Comparing::for_opcode(&step.opcode)).collect(),
             widths: kernel.rows.iter().map(|row| row.register_mask()).collect(),
             frame_bytes: usize::try_from(kernel.frame_bytes).unwrap_or(0),
             blocks: Vec::new(),
-            buffers,
-            last: 0,
-            names,
+            buffers: memory.buffers.iter().map(|buffer| buffer.unwritten.clone()).collect(),
         }
     }
 
     /// Marks in a memory what the launch has written.
     pub(super) fn note(self, memory: &mut Memory) {
-        for (buffer, (.., unwritten)) in memory.buffers.iter_mut().zip(self.buffers) {
+        for (buffer, unwritten) in memory.buffers.iter_mut().zip(self.buffers) {
             buffer.unwritten = unwritten;
         }
     }
 
-    pub(super) fn block_starts(&mut self, kernel: &Kernel, resident: usize, identity: &Identity) {
-        if self.blocks.len() <= resident {
-            self.blocks.resize_with(resident + 1, Block::default);
-        }
+    pub(super) fn block_starts(&mut self, identity: &Identity) {
         let threads = identity.threads_of_block();
-        let shared = usize::try_from(kernel.shared_bytes + identity.dynamic_shared).unwrap_or(0);
+        let shared = usize::try_from(identity.shared_bytes).unwrap_or(0);
         let warp = || Registers {
             unclear: self.widths.iter().map(|mask| if *mask == 0 { 0 } else { u32::MAX }).collect(),
             bits: self.widths.iter().map(|mask| [*mask; LANES]).collect(),
             origin: vec![NONE; self.widths.len()],
         };
-        self.blocks[resident] = Block {
+        let block = Block {
             warps: (0..threads.div_ceil(32)).map(|_| warp()).collect(),
             shared: vec![0xff; shared],
             frames: vec![0xff; self.frame_bytes * threads.next_multiple_of(32) as usize],
         };
+        start(&mut self.blocks, identity, block);
     }
 
     pub(super) fn step(&mut self, moment: &Moment) -> Result<(), Fault> {
         let (step, active) = (moment.step(), moment.active);
         let at = moment.at as usize;
-        let registers = &mut self.blocks[moment.resident].warps[moment.warp as usize];
-        if step.guard != NONE && registers.unclear[step.guard as usize] & moment.lanes != 0 {
+        let registers = &mut self.blocks[moment.identity.resident].warps[moment.warp as usize];
+        if let Some((guard, _)) = step.guard {
             let what = if matches!(step.action, Action::Branch(_)) { "A branch" } else { "An instruction" };
-            registers.demand(step.guard, moment.lanes, 1, moment, || format!("{what} depends on"))?;
+            registers.demand(guard, moment.lanes, 1, moment, || format!("{what} depends on"))?;
         }
         match &step.action {
             Action::Compute { into: NONE, .. } => {}
@@ -116,7 +109,7 @@ impl UnwrittenCheck {
                 let mut result = [0; LANES];
                 for (part, row) in (0..).zip(parts) {
                     let of_part = registers.bits(*row);
-                    (0..LANES).for_each(|lane| result[lane] |= low(of_part[lane], *bits) << (part * bits));
+                    (0..LANES).for_each(|lane| result[lane] |= (of_part[lane] & ones(*bits)) << (part * bits));
                 }
                 let origin = registers.first_origin(parts.iter().copied(), active);
                 registers.set(*into, active, &result, u64::MAX, origin);
@@ -124,7 +117,7 @@ impl UnwrittenCheck {
             Action::Unpack { from, parts, bits } => {
                 let (whole, origin) = (registers.bits(*from), registers.origin[*from as usize]);
                 for (part, row) in (0..).zip(parts).filter(|(_, row)| **row != NONE) {
-                    registers.set(*row, active, &whole.map(|v| low(v >> (part * bits), *bits)), u64::MAX, origin);
+                    registers.set(*row, active, &whole.map(|v| (v >> (part * bits)) & ones(*bits)), u64::MAX, origin);
                 }
             }
             Action::Load(access, into) => {
@@ -134,7 +127,7 @@ impl UnwrittenCheck {
                 }
             }
             Action::Store(access, _) | Action::Atomic { access, .. } => registers.demand_address(access, moment)?,
-            Action::BranchTable { index, .. } => {
+            Action::BranchTable(index, _) => {
                 registers.demand(*index, active, u64::MAX, moment, || "A `switch` depends on".into())?;
             }
             Action::Barrier(barrier) => {
@@ -149,7 +142,7 @@ impl UnwrittenCheck {
                 for lane in lanes(active) {
                     let start = self.frame_bytes * (moment.warp as usize * LANES + lane);
                     let start = start + usize::try_from(*offset).unwrap_or(0);
-                    self.blocks[moment.resident].frames[start..start + 4].fill(0);
+                    self.blocks[moment.identity.resident].frames[start..start + 4].fill(0);
                 }
             }
             _ => {}
@@ -158,22 +151,22 @@ impl UnwrittenCheck {
     }
 
     pub(super) fn access(&mut self, request: &Request) -> Result<(), Fault> {
-        let Request { moment, access, addresses, elements, .. } = *request;
-        let bytes = usize::from(access.bytes) * elements;
-        match &moment.step().action {
-            Action::Load(_, into) => self.load(moment, access, into, bytes, addresses),
-            Action::Store(_, from) => return self.store(moment, from, bytes, addresses),
-            Action::Atomic { into, operands, .. } => return self.atomic(moment, *into, *operands, bytes, addresses),
+        match &request.moment.step().action {
+            Action::Load(_, into) => self.load(request, into),
+            Action::Store(_, from) => self.store(request, from)?,
+            Action::Atomic { into, operands, .. } => self.atomic(request, *into, *operands)?,
             _ => {}
         }
         Ok(())
     }
 
     fn registers(&mut self, moment: &Moment) -> &mut Registers {
-        &mut self.blocks[moment.resident].warps[moment.warp as usize]
+        &mut self.blocks[moment.identity.resident].warps[moment.warp as usize]
     }
 
-    fn load(&mut self, moment: &Moment, access: &Access, into: &[Row], bytes: usize, addresses: &Lanes) {
+    fn load(&mut self, request: &Request, into: &[Row]) {
+        let Request { moment, access, addresses, elements, .. } = *request;
+        let bytes = usize::from(access.bytes) * elements;
         let mut unclear = [0; 4];
         for lane in lanes(moment.active) {
             let mut found = [0; 16];
@@ -199,8 +192,9 @@ impl UnwrittenCheck {
         }
     }
 
-    fn store(&mut self, moment: &Moment, from: &[Row], bytes: usize, addresses: &Lanes) -> Result<(), Fault> {
-        let size = bytes / from.len();
+    fn store(&mut self, request: &Request, from: &[Row]) -> Result<(), Fault> {
+        let Request { moment, access, addresses, elements, .. } = *request;
+        let size = usize::from(access.bytes);
         let registers = self.registers(moment);
         let unclear = from.iter().fold(0, |all, row| all | registers.unclear[*row as usize]);
         for lane in lanes(moment.active) {
@@ -212,21 +206,16 @@ impl UnwrittenCheck {
                     self.demand_stored(moment, *row, lane, address, into)?;
                 }
             }
-            self.write(moment, lane, addresses[lane], &bits[..bytes]);
+            self.write(moment, lane, addresses[lane], &bits[..size * elements]);
         }
         Ok(())
     }
 
-    fn atomic(
-        &mut self,
-        moment: &Moment,
-        into: Row,
-        operands: [Row; 2],
-        bytes: usize,
-        addresses: &Lanes,
-    ) -> Result<(), Fault> {
+    fn atomic(&mut self, request: &Request, into: Row, operands: [Row; 2]) -> Result<(), Fault> {
+        let Request { moment, access, addresses, .. } = *request;
+        let bytes = usize::from(access.bytes);
         let is_exchange = moment.step().opcode.contains(".exch.");
-        let width = u64::MAX >> (64 - 8 * bytes);
+        let width = mask(access.bytes);
         let mut result = [0; LANES];
         for lane in lanes(moment.active) {
             let mut old = [0; 8];
@@ -245,8 +234,9 @@ impl UnwrittenCheck {
     }
 
     /// Moves unwritten bits among the lanes that take part. A value from any other lane is unwritten.
-    pub(super) fn collective(&mut self, resident: usize, warp: u32, parties: &[(u32, &Collective)], rows: &[Lanes]) {
-        let registers = &mut self.blocks[resident].warps[warp as usize];
+    pub(super) fn collective(&mut self, moment: &Moment, parties: &[(u32, &Collective)]) {
+        let rows = moment.rows;
+        let registers = &mut self.blocks[moment.identity.resident].warps[moment.warp as usize];
         let all = parties.iter().fold(0, |all, (lanes, _)| all | lanes);
         let (mut operands, mut values, mut origin) = ([[0; LANES]; 3], [[0; LANES]; 3], NONE);
         for (mask, collective) in parties {
@@ -305,7 +295,7 @@ impl UnwrittenCheck {
     /// Returns the unwritten bits of memory at a generic address; `None` if the whole buffer has been written.
     fn bits(&mut self, moment: &Moment, lane: usize, address: u64, bytes: usize) -> Option<&mut [u8]> {
         let place = |address: u64| usize::try_from(address).unwrap_or(usize::MAX);
-        let block = &mut self.blocks[moment.resident];
+        let block = &mut self.blocks[moment.identity.resident];
         if address & SHARED_WINDOW != 0 {
             let start = place(address ^ SHARED_WINDOW);
             return block.shared.get_mut(start..start + bytes);
@@ -315,19 +305,10 @@ impl UnwrittenCheck {
             let start = frame + place(address ^ LOCAL_WINDOW);
             return block.frames.get_mut(start..start + bytes);
         }
-        let is_in = |(start, end, _): &&(u64, u64, Unwritten)| *start <= address && address < *end;
-        if self.buffers.get(self.last).filter(is_in).is_none() {
-            self.last = self.buffers.partition_point(|(start, ..)| *start <= address).checked_sub(1)?;
-        }
-        let (start, end, unwritten) = self.buffers.get_mut(self.last)?;
-        let (offset, length) = (place(address - *start), place(*end - *start));
-        if matches!(unwritten, Unwritten::All) {
-            *unwritten = Unwritten::Bits(vec![0xff; length]);
-        }
-        match unwritten {
-            Unwritten::Bits(bits) => bits.get_mut(offset..offset + bytes),
-            _ => None,
-        }
+        let index = moment.memory.index(address)?;
+        let buffer = &moment.memory.buffers[index];
+        let offset = place(address - buffer.start);
+        self.buffers[index].bits(buffer.bytes.len())?.get_mut(offset..offset + bytes)
     }
 
     /// Returns a fault if unwritten bits are stored to global memory.
@@ -335,17 +316,13 @@ impl UnwrittenCheck {
         if address & (SHARED_WINDOW | LOCAL_WINDOW) != 0 || bits.iter().all(|byte| *byte == 0) {
             return Ok(());
         }
-        let registers = &self.blocks[moment.resident].warps[moment.warp as usize];
-        let place = element(address, bits.len() as u64, moment, &self.names);
+        let registers = &self.blocks[moment.identity.resident].warps[moment.warp as usize];
+        let place = element(address, bits.len() as u64, moment);
         let message = match row {
             NONE => format!("An atomic operation updates {place}, which nobody has written."),
-            _ => format!(
-                "The value that is written to {place} depends on {}.",
-                registers.story(row, (moment.kernel, moment.at))
-            ),
+            _ => format!("The value that is written to {place} depends on {}.", registers.story(row, moment)),
         };
-        let thread = Some(moment.thread(u32::try_from(lane).unwrap_or(0)));
-        Err(Fault { thread, ..Fault::new(Cause::Unwritten, message) }.at(moment.step()))
+        Err(moment.fault(Cause::Unwritten, lane, message))
     }
 }
 
@@ -415,16 +392,15 @@ impl Registers {
         let Some(lane) = lanes(unclear).find(|lane| self.bits[row as usize][*lane] & bits != 0) else {
             return Ok(());
         };
-        let message = format!("{} {}.", what(), self.story(row, (moment.kernel, moment.at)));
-        let thread = Some(moment.thread(u32::try_from(lane).unwrap_or(0)));
-        Err(Fault { thread, ..Fault::new(Cause::Unwritten, message) }.at(moment.step()))
+        let message = format!("{} {}.", what(), self.story(row, moment));
+        Err(moment.fault(Cause::Unwritten, lane, message))
     }
 
     /// Describes the origin of an unwritten value.
-    fn story(&self, row: Row, (kernel, told_at): (&Kernel, u32)) -> String {
+    fn story(&self, row: Row, moment: &Moment) -> String {
         match self.origin.get(row as usize) {
             Some(&at) if at != NONE => {
-                format!("something that nobody has written, which was read in {}", line(kernel, at, told_at))
+                format!("something that nobody has written, which was read in {}", line(moment.kernel, at, moment.at))
             }
             _ => "a variable that was never set".into(),
         }

@@ -1,10 +1,10 @@
 //! Names of places in messages: elements of buffers, and lines.
 
-use crate::machine::{Moment, Names, SHARED_WINDOW};
+use crate::machine::{Moment, SHARED_WINDOW};
 use crate::program::{Kernel, plain_name};
 
 /// Names the element at a generic address for a message.
-pub(super) fn element(address: u64, bytes: u64, moment: &Moment, names: &Names) -> String {
+pub(super) fn element(address: u64, bytes: u64, moment: &Moment) -> String {
     if address & SHARED_WINDOW != 0 {
         let offset = address ^ SHARED_WINDOW;
         let dynamic = (moment.kernel.shared_bytes, String::new());
@@ -18,7 +18,7 @@ pub(super) fn element(address: u64, bytes: u64, moment: &Moment, names: &Names) 
     }
     match moment.memory.find(address) {
         Some(buffer) => {
-            let name = names.find(buffer.start).unwrap_or("a buffer");
+            let name = moment.names.find(buffer.start).unwrap_or("a buffer");
             format!("element {} of {name}", (address - buffer.start) / bytes.max(1))
         }
         None => format!("address {address:#x}"),

@@ -6,62 +6,64 @@ use crate::ptx::Type;
 /// Compares all lanes; the first parameter becomes 0 or 1 in each.
 pub(crate) type Compare = fn(&mut Lanes, &Lanes, &Lanes);
 
+/// Outcomes of two operands, for which a comparison may hold.
+const LESS: u8 = 1;
+const EQUAL: u8 = 2;
+const GREATER: u8 = 4;
+/// One of the operands is NaN.
+const UNORDERED: u8 = 8;
+
+/// Compares all lanes: 1 where the outcome is one of `HOLDS`.
+fn lanes<T: Word + PartialOrd, const HOLDS: u8>(into: &mut Lanes, a: &Lanes, b: &Lanes) {
+    each(into, |lane| {
+        let (a, b) = (T::take(a[lane]), T::take(b[lane]));
+        let holds = |outcome: u8, is_so: bool| HOLDS & outcome != 0 && is_so;
+        let is_unordered = holds(UNORDERED, a.partial_cmp(&b).is_none());
+        u64::from(holds(LESS, a < b) | holds(EQUAL, a == b) | holds(GREATER, a > b) | is_unordered)
+    });
+}
+
+fn find<T: Word + PartialOrd>(name: &str) -> Option<Compare> {
+    Some(match name {
+        "eq" => lanes::<T, EQUAL>,
+        // A comparison with NaN is false, `ne` too; those that end in `u` are true.
+        "ne" => lanes::<T, { LESS | GREATER }>,
+        "lt" | "lo" => lanes::<T, LESS>,
+        "le" | "ls" => lanes::<T, { LESS | EQUAL }>,
+        "gt" | "hi" => lanes::<T, GREATER>,
+        "ge" | "hs" => lanes::<T, { GREATER | EQUAL }>,
+        "equ" => lanes::<T, { EQUAL | UNORDERED }>,
+        "neu" => lanes::<T, { LESS | GREATER | UNORDERED }>,
+        "ltu" => lanes::<T, { LESS | UNORDERED }>,
+        "leu" => lanes::<T, { LESS | EQUAL | UNORDERED }>,
+        "gtu" => lanes::<T, { GREATER | UNORDERED }>,
+        "geu" => lanes::<T, { GREATER | EQUAL | UNORDERED }>,
+        "num" => lanes::<T, { LESS | EQUAL | GREATER }>,
+        "nan" => lanes::<T, UNORDERED>,
+        _ => return None,
+    })
+}
+
 /// Returns the function of a comparison's name and type, such as `ltu` and `f32`.
 pub(crate) fn comparison(name: &str, ty: Type) -> Option<Compare> {
-    macro_rules! lanes {
-        ($t:ident |$a:ident, $b:ident| $holds:expr) => {
-            Some(|into, a, b| {
-                each(into, |lane| {
-                    let ($a, $b) = ($t::take(a[lane]), $t::take(b[lane]));
-                    u64::from($holds)
-                })
-            })
-        };
-    }
-    macro_rules! ordered {
-        ($t:ident) => {
-            match name {
-                "eq" => lanes!($t | a, b | a == b),
-                "ne" => lanes!($t | a, b | a != b),
-                "lt" | "lo" => lanes!($t | a, b | a < b),
-                "le" | "ls" => lanes!($t | a, b | a <= b),
-                "gt" | "hi" => lanes!($t | a, b | a > b),
-                "ge" | "hs" => lanes!($t | a, b | a >= b),
-                _ => None,
-            }
-        };
-    }
-    macro_rules! float {
-        ($t:ident) => {
-            match name {
-                // A comparison with NaN is false, `ne` too; those that end in `u` are true.
-                "ne" => lanes!($t | a, b | a != b && !(a.is_nan() || b.is_nan())),
-                "equ" => lanes!($t | a, b | a == b || a.is_nan() || b.is_nan()),
-                "neu" => lanes!($t | a, b | a != b),
-                "ltu" => lanes!($t | a, b | a < b || a.is_nan() || b.is_nan()),
-                "leu" => lanes!($t | a, b | a <= b || a.is_nan() || b.is_nan()),
-                "gtu" => lanes!($t | a, b | a > b || a.is_nan() || b.is_nan()),
-                "geu" => lanes!($t | a, b | a >= b || a.is_nan() || b.is_nan()),
-                "num" => lanes!($t | a, b | !a.is_nan() && !b.is_nan()),
-                "nan" => lanes!($t | a, b | a.is_nan() || b.is_nan()),
-                "lo" | "ls" | "hi" | "hs" => None,
-                _ => ordered!($t),
-            }
-        };
-    }
-    let found: Option<Compare> = match ty {
-        Type::Unsigned(2) | Type::Bits(2) => ordered!(u16),
-        Type::Unsigned(4) | Type::Bits(4) => ordered!(u32),
-        Type::Unsigned(8) | Type::Bits(8) => ordered!(u64),
-        Type::Signed(2) => ordered!(i16),
-        Type::Signed(4) => ordered!(i32),
-        Type::Signed(8) => ordered!(i64),
-        Type::Float(4) => float!(f32),
-        Type::Float(8) => float!(f64),
-        _ => None,
+    let is_known = match ty {
+        // Untyped bits can only be equal or different.
+        Type::Bits(_) => matches!(name, "eq" | "ne"),
+        Type::Float(_) => !matches!(name, "lo" | "ls" | "hi" | "hs"),
+        _ => !matches!(name, "equ" | "neu" | "ltu" | "leu" | "gtu" | "geu" | "num" | "nan"),
     };
-    // Untyped bits can only be equal or different.
-    found.filter(|_| !matches!(ty, Type::Bits(_)) || matches!(name, "eq" | "ne"))
+    match ty {
+        _ if !is_known => None,
+        Type::Unsigned(2) | Type::Bits(2) => find::<u16>(name),
+        Type::Unsigned(4) | Type::Bits(4) => find::<u32>(name),
+        Type::Unsigned(8) | Type::Bits(8) => find::<u64>(name),
+        Type::Signed(2) => find::<i16>(name),
+        Type::Signed(4) => find::<i32>(name),
+        Type::Signed(8) => find::<i64>(name),
+        Type::Float(4) => find::<f32>(name),
+        Type::Float(8) => find::<f64>(name),
+        _ => None,
+    }
 }
 
 /// Combines a comparison with a third predicate.

@@ -1,6 +1,7 @@
 //! Conversions between integers and floating-point numbers, `cvt`.
 
-use super::Word;
+use super::{Word, extend, mask};
+use crate::ptx::Type;
 
 /// The rounding of a number that the format cannot represent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -95,8 +96,8 @@ impl Format {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Kind {
     /// With its size in bytes.
-    Unsigned(u32),
-    Signed(u32),
+    Unsigned(u8),
+    Signed(u8),
     Narrow(Format),
     Double,
     /// Two numbers of 16 bits, the second operand in the lower half; only as a result.
@@ -106,14 +107,6 @@ enum Kind {
 impl Kind {
     fn parse(name: &str) -> Option<Self> {
         Some(match name {
-            "u8" => Self::Unsigned(1),
-            "u16" => Self::Unsigned(2),
-            "u32" => Self::Unsigned(4),
-            "u64" => Self::Unsigned(8),
-            "s8" => Self::Signed(1),
-            "s16" => Self::Signed(2),
-            "s32" => Self::Signed(4),
-            "s64" => Self::Signed(8),
             "f16" => Self::Narrow(F16),
             "bf16" => Self::Narrow(BF16),
             "tf32" => Self::Narrow(TF32),
@@ -121,8 +114,24 @@ impl Kind {
             "f64" => Self::Double,
             "f16x2" => Self::Pair(F16),
             "bf16x2" => Self::Pair(BF16),
-            _ => return None,
+            _ => match Type::parse(name)? {
+                Type::Unsigned(bytes) => Self::Unsigned(bytes),
+                Type::Signed(bytes) => Self::Signed(bytes),
+                _ => return None,
+            },
         })
+    }
+
+    /// Clamps a number to the limits of an integer.
+    fn clamp(self, value: i128) -> i128 {
+        match self {
+            Self::Unsigned(bytes) => value.clamp(0, mask(bytes).into()),
+            Self::Signed(bytes) => {
+                let most = i128::from(mask(bytes) >> 1);
+                value.clamp(-most - 1, most)
+            }
+            _ => value,
+        }
     }
 
     fn is_integer(self) -> bool {
@@ -149,7 +158,7 @@ pub(crate) struct Conversion {
     to_integer: bool,
     saturates: bool,
     /// Size in bytes of the result's register, to which a signed integer is extended.
-    register_bytes: u32,
+    register_bytes: u8,
 }
 
 impl Conversion {
@@ -206,7 +215,7 @@ impl Conversion {
 
     /// Returns the conversion for a register of `bytes` bytes.
     pub(crate) fn into_register(self, bytes: u8) -> Self {
-        Self { register_bytes: bytes.into(), ..self }
+        Self { register_bytes: bytes, ..self }
     }
 
     /// Converts an operand's bits to the result's.
@@ -232,18 +241,16 @@ impl Conversion {
 
     fn integer_to(self, value: i128) -> u64 {
         match self.to {
-            Kind::Unsigned(bytes) if self.saturates => clamp(value, 0, mask(bytes).into()),
-            Kind::Signed(bytes) if self.saturates => {
-                let most = i128::from(mask(bytes) >> 1);
-                clamp(value, -most - 1, most) & mask(bytes)
+            Kind::Unsigned(bytes) | Kind::Signed(bytes) => {
+                low(if self.saturates { self.to.clamp(value) } else { value }) & mask(bytes)
             }
-            Kind::Unsigned(bytes) | Kind::Signed(bytes) => low(value) & mask(bytes),
             Kind::Narrow(format) | Kind::Pair(format) => format.narrow(to_odd(value), self.rounding),
             #[allow(clippy::cast_precision_loss)]
             Kind::Double => (value as f64).put(),
         }
     }
 
+    #[allow(clippy::cast_possible_truncation)]
     fn float_to(self, value: f64) -> u64 {
         let whole = match self.rounding {
             _ if !self.to_integer => value,
@@ -253,25 +260,16 @@ impl Conversion {
             Rounding::Up => value.ceil(),
         };
         match self.to {
-            Kind::Unsigned(bytes) => self.to_limits(whole, 0, mask(bytes).into(), bytes),
-            Kind::Signed(bytes) => {
-                let most = i128::from(mask(bytes) >> 1);
-                self.to_limits(whole, -most - 1, most, bytes)
+            // NaN becomes 0 or the lowest number, as in the PTX ISA.
+            Kind::Unsigned(bytes) | Kind::Signed(bytes) if whole.is_nan() => {
+                let is_zero = self.from != Kind::Double && bytes < 8;
+                if is_zero { 0 } else { 1 << (8 * bytes - 1) }
             }
+            Kind::Unsigned(bytes) | Kind::Signed(bytes) => low(self.to.clamp(whole as i128)) & mask(bytes),
             Kind::Narrow(TF32) => TF32.narrow(whole, self.rounding) << 13,
             Kind::Narrow(format) | Kind::Pair(format) => format.narrow(self.saturated(whole), self.rounding),
             Kind::Double => self.saturated(whole).put(),
         }
-    }
-
-    /// Clamps a whole number to the limits of an integer with `bytes` bytes. NaN becomes 0 or the lowest number, as in the PTX ISA.
-    #[allow(clippy::cast_possible_truncation)]
-    fn to_limits(self, whole: f64, least: i128, most: i128, bytes: u32) -> u64 {
-        if whole.is_nan() {
-            let is_zero = self.from != Kind::Double && bytes < 8;
-            return if is_zero { 0 } else { 1 << (8 * bytes - 1) };
-        }
-        clamp(whole as i128, least, most) & mask(bytes)
     }
 
     fn saturated(self, value: f64) -> f64 {
@@ -285,23 +283,9 @@ impl Conversion {
     }
 }
 
-/// Returns a mask of the lowest bits of `bytes` bytes.
-fn mask(bytes: u32) -> u64 {
-    u64::MAX >> (64 - 8 * bytes)
-}
-
-fn extend(bits: u64, bytes: u32) -> i64 {
-    let unused = 64 - 8 * bytes;
-    (bits << unused).cast_signed() >> unused
-}
-
 #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
 fn low(value: i128) -> u64 {
     value as u64
-}
-
-fn clamp(value: i128, least: i128, most: i128) -> u64 {
-    low(value.clamp(least, most))
 }
 
 /// Rounds an integer to odd in double precision, so that a second rounding gives the right result.
@@ -312,7 +296,7 @@ fn to_odd(value: i128) -> f64 {
     if error == 0 || near.to_bits() & 1 == 1 {
         return near;
     }
-    f64::from_bits(if (error > 0) == (near > 0.0) { near.to_bits() + 1 } else { near.to_bits() - 1 })
+    if error > 0 { near.next_up() } else { near.next_down() }
 }
 
 #[cfg(test)]

@@ -18,8 +18,7 @@ pub(super) fn add_to_odd(a: f64, b: f64) -> f64 {
     if error == 0.0 || sum.to_bits() & 1 == 1 {
         return sum;
     }
-    let is_away_from_zero = (error > 0.0) == (sum > 0.0);
-    f64::from_bits(if is_away_from_zero { sum.to_bits() + 1 } else { sum.to_bits() - 1 })
+    if error > 0.0 { sum.next_up() } else { sum.next_down() }
 }
 
 /// Returns the smaller number; -0 is smaller than 0, and NaN is returned only if both are NaN.
@@ -54,12 +53,9 @@ pub(super) fn add_rows(out: &mut Vec<Row>) {
 fn single_and_double(out: &mut Vec<Row>) {
     macro_rules! of_type {
         ($($t:ident $suffix:literal),*) => {$(rows! { out, $t, $suffix;
-            "add" |a, b| a + b;
-            "add.rn" |a, b| a + b;
-            "sub" |a, b| a - b;
-            "sub.rn" |a, b| a - b;
-            "mul" |a, b| a * b;
-            "mul.rn" |a, b| a * b;
+            "add" "add.rn" |a, b| a + b;
+            "sub" "sub.rn" |a, b| a - b;
+            "mul" "mul.rn" |a, b| a * b;
             "div.rn" |a, b| a / b;
             "rcp.rn" |a| 1.0 / a;
             "sqrt.rn" |a| a.sqrt();
@@ -77,8 +73,8 @@ fn single_and_double(out: &mut Vec<Row>) {
         "fma.rn.sat" |a, b, c| saturate(fma_single(a, b, c));
     }
     out.extend(["fma.rn.f32", "mad.rn.f32"].map(|name| (name, Compute::Plain(3, fma))));
-    rows! { out, f64, ".f64"; "fma.rn" |a, b, c| a.mul_add(b, c); "mad.rn" |a, b, c| a.mul_add(b, c); }
     rows! { out, f64, ".f64";
+        "fma.rn" "mad.rn" |a, b, c| a.mul_add(b, c);
         "min" |a, b| smaller(a, b);
         "max" |a, b| -smaller(-a, -b);
     }
@@ -168,16 +164,13 @@ fn approximations(out: &mut Vec<Row>) {
     }
     rows! { out, f32, ".f32";
         "tanh.approx" |a| f64::from(a).tanh() as f32;
-        "div.approx" |a, b| a / b;
-        "div.full" |a, b| a / b;
-        "div.approx.ftz" |a, b| flush(flush(a) / flush(b));
-        "div.full.ftz" |a, b| flush(flush(a) / flush(b));
+        "div.approx" "div.full" |a, b| a / b;
+        "div.approx.ftz" "div.full.ftz" |a, b| flush(flush(a) / flush(b));
     }
     // Only the upper half of the bits is computed; programs refine it.
     rows! { out, f64, ".f64";
         "rcp.approx.ftz" |a| (1.0 / a).to_bits() & !0xffff_ffff;
-        "rsqrt.approx" |a| (1.0 / a.sqrt()).to_bits() & !0xffff_ffff;
-        "rsqrt.approx.ftz" |a| (1.0 / a.sqrt()).to_bits() & !0xffff_ffff;
+        "rsqrt.approx" "rsqrt.approx.ftz" |a| (1.0 / a.sqrt()).to_bits() & !0xffff_ffff;
     }
 }
 

@@ -6,20 +6,17 @@ use crate::compute::convert::{BF16, F16, Format, Rounding};
 
 pub(super) fn add_rows(out: &mut Vec<Row>) {
     macro_rules! of_format {
-        ($format:ident $single:literal $pair:literal; $($name:literal |$($x:ident),+| $value:expr;)*) => {
-            rows! { out, u64, $single; $($name |$($x),+| half($format, [$($x),+], 0, |[$($x),+]| $value);)* }
-            rows! { out, u64, $pair; $($name |$($x),+| {
+        ($format:ident $single:literal $pair:literal; $($($name:literal)+ |$($x:ident),+| $value:expr;)*) => {
+            rows! { out, u64, $single; $($($name)+ |$($x),+| half($format, [$($x),+], 0, |[$($x),+]| $value);)* }
+            rows! { out, u64, $pair; $($($name)+ |$($x),+| {
                 half($format, [$($x),+], 0, |[$($x),+]| $value) | half($format, [$($x),+], 16, |[$($x),+]| $value)
             };)* }
         };
     }
     of_format! { F16 ".f16" ".f16x2";
-        "add" |a, b| add_to_odd(a, b);
-        "add.rn" |a, b| add_to_odd(a, b);
-        "sub" |a, b| add_to_odd(a, -b);
-        "sub.rn" |a, b| add_to_odd(a, -b);
-        "mul" |a, b| a * b;
-        "mul.rn" |a, b| a * b;
+        "add" "add.rn" |a, b| add_to_odd(a, b);
+        "sub" "sub.rn" |a, b| add_to_odd(a, -b);
+        "mul" "mul.rn" |a, b| a * b;
         "min" |a, b| smaller(a, b);
         "max" |a, b| -smaller(-a, -b);
         "fma.rn" |a, b, c| add_to_odd(a * b, c);

@@ -1,6 +1,6 @@
 //! Arithmetic and logic of integers.
 
-use super::{Compute, Row, Word, each, rows};
+use super::{Compute, Row, Word, each, ones, rows};
 
 pub(super) fn add_rows(out: &mut Vec<Row>) {
     arithmetic(out);
@@ -95,7 +95,7 @@ fn logic(out: &mut Vec<Row>) {
     }
     same_bits!(".b16", ".u16", ".s16", ".b32", ".u32", ".s32", ".f32", ".b64", ".u64", ".s64", ".f64");
     rows! { out, u64, ".pred"; "mov" |a| a; }
-    rows! { out, u64, ""; "cvta.to.global.u64" |a| a; "cvta.global.u64" |a| a; "cvta.to.const.u64" |a| a; "cvta.const.u64" |a| a; }
+    rows! { out, u64, ""; "cvta.to.global.u64" "cvta.global.u64" "cvta.to.const.u64" "cvta.const.u64" |a| a; }
 }
 
 /// Adds the rows of shifts. A shift by the width or more leaves only copies of the sign, or zeros.
@@ -104,8 +104,7 @@ fn shifts(out: &mut Vec<Row>) {
         ($t:ident, $left:literal, $right:literal, $plain:literal) => {
             rows! { out, u64, "";
                 $left |a, b| $t::take(a).checked_shl(u32::take(b)).unwrap_or(0);
-                $right |a, b| $t::take(a).checked_shr(u32::take(b)).unwrap_or(0);
-                $plain |a, b| $t::take(a).checked_shr(u32::take(b)).unwrap_or(0);
+                $right $plain |a, b| $t::take(a).checked_shr(u32::take(b)).unwrap_or(0);
             }
         };
     }
@@ -160,11 +159,6 @@ fn bit_fields(out: &mut Vec<Row>) {
         "prmt" |a, b, c| permute(a, b, c);
         "lop3" |a, b, c, d| look_up(a, b, c, d);
     }
-}
-
-/// Returns a mask of the lowest `bits` bits.
-fn ones(bits: u64) -> u64 {
-    if bits >= 64 { !0 } else { (1 << bits) - 1 }
 }
 
 /// Returns `c` bits of `a` from position `b` on. Bits beyond the width are copies of the sign, or zeros.

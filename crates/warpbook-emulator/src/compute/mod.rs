@@ -60,6 +60,22 @@ pub(crate) fn each(into: &mut Lanes, value: impl Fn(usize) -> u64) {
     into.iter_mut().enumerate().for_each(|(lane, into)| *into = value(lane));
 }
 
+/// Returns a mask of the lowest `bits` bits.
+pub(crate) fn ones(bits: u64) -> u64 {
+    if bits >= 64 { !0 } else { (1 << bits) - 1 }
+}
+
+/// Returns a mask of the lowest one to eight bytes.
+pub(crate) fn mask(bytes: u8) -> u64 {
+    u64::MAX >> (64 - 8 * bytes)
+}
+
+/// Extends an integer of one to eight bytes with its sign.
+pub(crate) fn extend(bits: u64, bytes: u8) -> i64 {
+    let unused = 64 - 8 * bytes;
+    (bits << unused).cast_signed() >> unused
+}
+
 /// A number as a lane's bits.
 pub(crate) trait Word: Copy {
     /// Reads a number from the lowest bits.
@@ -109,10 +125,11 @@ impl Word for f64 {
     }
 }
 
-/// Adds rows of the table: functions of numbers become functions of bits.
+/// Adds rows of the table, with one name or more: functions of numbers become functions of bits.
 macro_rules! rows {
-    ($rows:ident, $type:ident, $suffix:literal; $($name:literal |$($x:ident),+| $value:expr;)*) => {$(
-        $rows.push((concat!($name, $suffix), rows!(@ $type |$($x),+| $value)));
+    ($rows:ident, $type:ident, $suffix:literal; $($($name:literal)+ |$($x:ident),+| $value:expr;)*) => {$(
+        let compute = rows!(@ $type |$($x),+| $value);
+        $rows.extend([$(concat!($name, $suffix)),+].map(|name| (name, compute)));
     )*};
     (@ $type:ident |$($x:ident),+| $value:expr) => {
         Compute::Plain([$(stringify!($x)),+].len(), |into, a, b, c, d| each(into, |lane| {

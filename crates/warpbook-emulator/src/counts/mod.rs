@@ -7,11 +7,14 @@ mod table;
 pub use requests::WarpRequest;
 
 use crate::compute::LANES;
-use crate::machine::{AccessKind, Identity, LOCAL_WINDOW, Moment, Names, Observer, Request, SHARED_WINDOW, lanes};
+use crate::machine::{
+    AccessKind, Identity, LOCAL_WINDOW, Moment, Observer, Request, SHARED_WINDOW, lanes, lanes_where, start,
+};
 use crate::program::{Action, Collective, CollectiveKind, Kernel};
-use crate::{Argument, Fault, Place};
+use crate::{Fault, Place};
 use requests::FirstRequests;
 use std::collections::HashMap;
+use std::ops::AddAssign;
 use std::sync::Arc;
 
 /// Counts of the loads, or of the stores, between warps and global memory.
@@ -25,8 +28,8 @@ pub struct Transfers {
     pub bytes: u64,
 }
 
-impl Transfers {
-    fn add(&mut self, other: &Self) {
+impl AddAssign for Transfers {
+    fn add_assign(&mut self, other: Self) {
         self.requests += other.requests;
         self.sectors += other.sectors;
         self.bytes += other.bytes;
@@ -94,28 +97,14 @@ impl LineCounts {
 
     /// Adds the counts of another line; file and line stay.
     fn add(&mut self, other: &Self) {
-        let Self { file: _, line: _, instructions, lanes, .. } = other;
-        self.instructions += instructions;
-        self.lanes += lanes;
-        self.global_requests += other.global_requests;
-        self.global_sectors += other.global_sectors;
-        self.global_ideal += other.global_ideal;
-        self.shared_requests += other.shared_requests;
-        self.shared_wavefronts += other.shared_wavefronts;
-        self.shared_ideal += other.shared_ideal;
-        self.branches += other.branches;
-        self.divergent_branches += other.divergent_branches;
-        self.atomics += other.atomics;
-        self.lanes_on_one_address += other.lanes_on_one_address;
-        self.global_bytes += other.global_bytes;
-        self.shared_bytes += other.shared_bytes;
-        self.local_bytes += other.local_bytes;
-        self.global_loads.add(&other.global_loads);
-        self.global_stores.add(&other.global_stores);
-        self.shared_words_loaded += other.shared_words_loaded;
-        self.multiply_adds += other.multiply_adds;
-        self.shuffles += other.shuffles;
-        self.barrier_arrivals += other.barrier_arrivals;
+        macro_rules! add {
+            ($($count:ident)*) => {$(self.$count += other.$count;)*};
+        }
+        add! {
+            instructions lanes global_requests global_sectors global_ideal global_loads global_stores shared_requests
+            shared_wavefronts shared_ideal branches divergent_branches atomics lanes_on_one_address global_bytes
+            shared_bytes local_bytes shared_words_loaded multiply_adds shuffles barrier_arrivals
+        }
     }
 }
 
@@ -151,15 +140,13 @@ impl Counts {
 /// Observer that counts a launch.
 #[derive(Debug)]
 pub(crate) struct Counter {
-    lines: Vec<LineCounts>,
-    /// By instruction: its index in `lines`.
+    counts: Counts,
+    /// By instruction: its index in the lines of `counts`.
     line_of: Vec<u32>,
     /// By instruction: multiply-adds of a lane.
     multiply_adds: Vec<u8>,
     /// By resident block: shuffles of each warp, and barriers.
     running: Vec<(Vec<u64>, u64)>,
-    shuffles_of_a_warp: u64,
-    barriers_of_a_block: u64,
     requests: FirstRequests,
 }
 
@@ -174,7 +161,7 @@ fn multiply_adds(opcode: &str) -> u8 {
 }
 
 impl Counter {
-    pub(crate) fn new(kernel: &Kernel, arguments: &[Argument]) -> Self {
+    pub(crate) fn new(kernel: &Kernel) -> Self {
         let mut lines: Vec<LineCounts> = Vec::new();
         let mut known = HashMap::new();
         let mut line_of = Vec::with_capacity(kernel.steps.len());
@@ -187,46 +174,38 @@ impl Counter {
             }));
         }
         Self {
-            lines,
+            counts: Counts { lines, ..Counts::default() },
             line_of,
             multiply_adds: kernel.steps.iter().map(|step| multiply_adds(&step.opcode)).collect(),
             running: Vec::new(),
-            shuffles_of_a_warp: 0,
-            barriers_of_a_block: 0,
-            requests: FirstRequests::new(kernel.steps.len(), Names::new(kernel, arguments)),
+            requests: FirstRequests::new(kernel.steps.len()),
         }
     }
 
     /// Returns the counts of all lines in which something ran.
     pub(crate) fn finish(self) -> Counts {
-        let mut lines: Vec<LineCounts> = self.lines.into_iter().filter(|line| line.instructions > 0).collect();
-        lines.sort_by(|a, b| (&a.file, a.line).cmp(&(&b.file, b.line)));
-        Counts {
-            lines,
-            requests: self.requests.finish(),
-            shuffles_of_a_warp: self.shuffles_of_a_warp,
-            barriers_of_a_block: self.barriers_of_a_block,
-        }
+        let mut counts = self.counts;
+        counts.lines.retain(|line| line.instructions > 0);
+        counts.lines.sort_by(|a, b| (&a.file, a.line).cmp(&(&b.file, b.line)));
+        Counts { requests: self.requests.finish(), ..counts }
     }
 }
 
 impl Observer for Counter {
-    fn block_starts(&mut self, _: &Kernel, resident: usize, identity: &Identity) {
-        if self.running.len() <= resident {
-            self.running.resize_with(resident + 1, Default::default);
-        }
-        self.running[resident] = (vec![0; identity.threads_of_block().div_ceil(32) as usize], 0);
+    fn block_starts(&mut self, identity: &Identity) {
+        let shuffles = vec![0; identity.threads_of_block().div_ceil(32) as usize];
+        start(&mut self.running, identity, (shuffles, 0));
     }
 
-    fn barrier(&mut self, resident: usize, _: usize, _: &[(u32, u32)]) -> Result<(), Fault> {
-        let (_, barriers) = &mut self.running[resident];
+    fn barrier(&mut self, identity: &Identity, _: usize, _: &[(u32, u32)]) -> Result<(), Fault> {
+        let (_, barriers) = &mut self.running[identity.resident];
         *barriers += 1;
-        self.barriers_of_a_block = self.barriers_of_a_block.max(*barriers);
+        self.counts.barriers_of_a_block = self.counts.barriers_of_a_block.max(*barriers);
         Ok(())
     }
 
     fn step(&mut self, moment: &Moment) -> Result<(), Fault> {
-        let line = &mut self.lines[self.line_of[moment.at as usize] as usize];
+        let line = &mut self.counts.lines[self.line_of[moment.at as usize] as usize];
         line.instructions += 1;
         // All lanes execute a jump; a guard says which of them jump.
         let executing = match &moment.step().action {
@@ -241,7 +220,7 @@ impl Observer for Counter {
                 line.branches += 1;
                 line.divergent_branches += u64::from(moment.active != 0 && moment.active != moment.lanes);
             }
-            Action::BranchTable { index, targets } => {
+            Action::BranchTable(index, targets) => {
                 line.branches += 1;
                 let target = |lane: usize| targets.get(usize::try_from(moment.rows[*index as usize][lane]).ok()?);
                 let mut all = lanes(moment.active).map(target);
@@ -251,9 +230,9 @@ impl Observer for Counter {
             Action::Barrier(_) => line.barrier_arrivals += u64::from(moment.active != 0),
             Action::Collective(Collective { kind: CollectiveKind::Shuffle(_), .. }) if moment.active != 0 => {
                 line.shuffles += 1;
-                let shuffles = &mut self.running[moment.resident].0[moment.warp as usize];
+                let shuffles = &mut self.running[moment.identity.resident].0[moment.warp as usize];
                 *shuffles += 1;
-                self.shuffles_of_a_warp = self.shuffles_of_a_warp.max(*shuffles);
+                self.counts.shuffles_of_a_warp = self.counts.shuffles_of_a_warp.max(*shuffles);
             }
             _ => {}
         }
@@ -266,12 +245,10 @@ impl Observer for Counter {
             return Ok(());
         }
         self.requests.note(request);
-        let line = &mut self.lines[self.line_of[moment.at as usize] as usize];
+        let line = &mut self.counts.lines[self.line_of[moment.at as usize] as usize];
         let bytes = request.bytes();
-        let among = |window: u64| {
-            let is_there = |lane: &usize| addresses[*lane] & (SHARED_WINDOW | LOCAL_WINDOW) == window;
-            lanes(moment.active).filter(is_there).fold(0, |mask, lane| mask | 1u32 << lane)
-        };
+        let among =
+            |window: u64| lanes_where(moment.active, |lane| addresses[lane] & (SHARED_WINDOW | LOCAL_WINDOW) == window);
         let (shared, local) = (among(SHARED_WINDOW), among(LOCAL_WINDOW));
         let global = moment.active & !shared & !local;
         let moved = |mask: u32| u64::from(mask.count_ones()) * bytes;
@@ -285,8 +262,8 @@ impl Observer for Counter {
             line.global_ideal += moved(global).div_ceil(memory::SECTOR).min(sectors);
             let request = Transfers { requests: 1, sectors, bytes: moved(global) };
             match kind {
-                AccessKind::Load => line.global_loads.add(&request),
-                AccessKind::Store => line.global_stores.add(&request),
+                AccessKind::Load => line.global_loads += request,
+                AccessKind::Store => line.global_stores += request,
                 AccessKind::Atomic => {}
             }
         }

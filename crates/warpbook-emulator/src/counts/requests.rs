@@ -2,7 +2,7 @@
 
 use crate::Thread;
 use crate::compute::LANES;
-use crate::machine::{AccessKind, LOCAL_WINDOW, Names, Request, SHARED_WINDOW, lanes};
+use crate::machine::{AccessKind, LOCAL_WINDOW, Request, SHARED_WINDOW, lanes};
 
 /// The bytes that the lanes of one warp access with one instruction, in shared memory or in one buffer of global memory.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -34,12 +34,11 @@ pub(super) struct FirstRequests {
     /// By instruction: true if it has had a request.
     has_come: Vec<bool>,
     found: Vec<(u32, WarpRequest)>,
-    names: Names,
 }
 
 impl FirstRequests {
-    pub(super) fn new(instructions: usize, names: Names) -> Self {
-        Self { has_come: vec![false; instructions], found: Vec::new(), names }
+    pub(super) fn new(instructions: usize) -> Self {
+        Self { has_come: vec![false; instructions], found: Vec::new() }
     }
 
     /// Keeps a request if it is the first of its instruction. Local memory and instructions without a place are left out.
@@ -54,7 +53,7 @@ impl FirstRequests {
         let (start, end, name) = match moment.memory.find(address) {
             _ if is_shared => (SHARED_WINDOW, SHARED_WINDOW + moment.shared.len() as u64, "shared memory"),
             Some(buffer) if address & LOCAL_WINDOW == 0 => {
-                (buffer.start, buffer.end(), self.names.find(buffer.start).unwrap_or("a buffer"))
+                (buffer.start, buffer.end(), moment.names.find(buffer.start).unwrap_or("a buffer"))
             }
             _ => return,
         };
@@ -69,7 +68,7 @@ impl FirstRequests {
             kind: request.kind,
             is_shared,
             place: name.to_owned(),
-            thread: moment.thread(u32::try_from(first).unwrap_or(0)),
+            thread: moment.thread(first),
             bytes: u32::try_from(request.bytes()).unwrap_or(0),
             offsets,
         };

@@ -1,25 +1,18 @@
 //! Loads, stores and atomics.
 
 use super::block::Context;
-use super::observer::{AccessKind, Observer, Request};
+use super::observer::{AccessKind, Request};
 use super::warp::{Warp, lanes};
 use super::{LOCAL_WINDOW, SHARED_WINDOW};
-use crate::compute::Lanes;
+use crate::compute::{self, Lanes, mask};
 use crate::program::{Access, NONE, Row, Update};
 use crate::ptx::Space;
 use crate::{Cause, Fault};
 
 impl Warp {
-    pub(super) fn load<O: Observer>(
-        &mut self,
-        access: &Access,
-        into: &[Row],
-        active: u32,
-        context: &mut Context,
-        observer: &mut O,
-    ) -> Result<(), Fault> {
+    pub(super) fn load(&mut self, access: &Access, into: &[Row], context: &mut Context) -> Result<(), Fault> {
         let bytes = usize::from(access.bytes);
-        self.each_lane(access, (AccessKind::Load, into.len()), active, context, observer, |rows, lane, found| {
+        self.each_lane(access, (AccessKind::Load, into.len()), context, |rows, lane, found| {
             for (row, element) in into.iter().zip(found.chunks_exact(bytes)) {
                 // A value that is dropped has no row.
                 if let Some(row) = rows.get_mut(*row as usize) {
@@ -29,16 +22,9 @@ impl Warp {
         })
     }
 
-    pub(super) fn store<O: Observer>(
-        &mut self,
-        access: &Access,
-        from: &[Row],
-        active: u32,
-        context: &mut Context,
-        observer: &mut O,
-    ) -> Result<(), Fault> {
+    pub(super) fn store(&mut self, access: &Access, from: &[Row], context: &mut Context) -> Result<(), Fault> {
         let bytes = usize::from(access.bytes);
-        self.each_lane(access, (AccessKind::Store, from.len()), active, context, observer, |rows, lane, found| {
+        self.each_lane(access, (AccessKind::Store, from.len()), context, |rows, lane, found| {
             for (row, element) in from.iter().zip(found.chunks_exact_mut(bytes)) {
                 write(element, rows[*row as usize][lane]);
             }
@@ -46,15 +32,13 @@ impl Warp {
     }
 
     /// Updates memory lane by lane; lanes in the same buffer take their turns from the lowest to the highest.
-    pub(super) fn atomic<O: Observer>(
+    pub(super) fn atomic(
         &mut self,
         access: &Access,
         (update, into, operands): (Update, Row, [Row; 2]),
-        active: u32,
         context: &mut Context,
-        observer: &mut O,
     ) -> Result<(), Fault> {
-        self.each_lane(access, (AccessKind::Atomic, 1), active, context, observer, |rows, lane, found| {
+        self.each_lane(access, (AccessKind::Atomic, 1), context, |rows, lane, found| {
             let (old, [b, c]) = (read(found), operands.map(|row| rows[row as usize][lane]));
             write(found, update(old, b, c));
             if into != NONE {
@@ -64,88 +48,73 @@ impl Warp {
     }
 
     /// Calls `work` with the registers and the bytes of each active lane's access. The observer sees a valid access before it happens.
-    fn each_lane<O: Observer>(
+    fn each_lane(
         &mut self,
         access: &Access,
         (kind, elements): (AccessKind, usize),
-        active: u32,
         context: &mut Context,
-        observer: &mut O,
-        mut work: impl FnMut(&mut [Lanes], usize, &mut [u8]),
+        work: impl FnMut(&mut [Lanes], usize, &mut [u8]),
     ) -> Result<(), Fault> {
         let base = self.row(access.base);
         let addresses = base.map(|base| base.wrapping_add_signed(access.offset));
         let bytes = usize::from(access.bytes) * elements;
         let is_misaligned = |address: u64| address & (bytes as u64 - 1) != 0;
         if is_misaligned(addresses.iter().fold(0, |all, address| all | address))
-            && let Some(lane) = lanes(active).find(|lane| is_misaligned(addresses[*lane]))
+            && let Some(lane) = lanes(context.active).find(|lane| is_misaligned(addresses[*lane]))
         {
-            let (verb, address) = (verb(kind), addresses[lane]);
+            let (verb, address) = (VERBS[kind as usize], addresses[lane]);
             let place = context.describe(access.space, address, bytes as u64);
             let message = format!(
                 "The kernel {verb} {bytes} bytes at {address:#x}, which is no multiple of {bytes}; it is {place}."
             );
             return Err(self.fault(Cause::Misaligned, message, lane, context));
         }
-        if !O::IS_OFF && access.space != Space::Param {
-            self.each_place(access.space, &addresses, bytes, active, context, |_, _, _| {})
-                .map_err(|lane| self.out_of_bounds(access.space, (kind, bytes), lane, addresses[lane], context))?;
+        if !context.grid.observers.is_empty() && access.space != Space::Param {
+            self.each_place(access.space, (kind, bytes), &addresses, context, |_, _, _| {})?;
             let window = match access.space {
                 Space::Shared => SHARED_WINDOW,
                 Space::Local => LOCAL_WINDOW,
                 _ => 0,
             };
-            let generic = addresses.map(|address| address | window);
-            let moment = &self.moment(active, context);
-            observer.access(&Request { moment, access, kind, elements, addresses: &generic })?;
+            let addresses = &addresses.map(|address| address | window);
+            context.observe(self, |observer, moment| {
+                observer.access(&Request { moment, access, kind, elements, addresses })
+            })?;
         }
-        self.each_place(access.space, &addresses, bytes, active, context, &mut work)
-            .map_err(|lane| self.out_of_bounds(access.space, (kind, bytes), lane, addresses[lane], context))
+        self.each_place(access.space, (kind, bytes), &addresses, context, work)
     }
 
     /// Calls `work` with the registers and the bytes at each active lane's address.
     ///
     /// # Errors
-    /// The first lane whose bytes are not in one piece of memory.
+    /// If the bytes of a lane are not in one piece of memory.
     fn each_place(
         &mut self,
         space: Space,
+        (kind, bytes): (AccessKind, usize),
         addresses: &Lanes,
-        bytes: usize,
-        active: u32,
         context: &mut Context,
         mut work: impl FnMut(&mut [Lanes], usize, &mut [u8]),
-    ) -> Result<(), usize> {
-        let mut left = active;
+    ) -> Result<(), Fault> {
+        let mut left = context.active;
         while left != 0 {
             // All lanes in the same buffer as the first one.
             let first = left.trailing_zeros() as usize;
-            let (start, found, sharing) =
-                region(space, addresses[first], first, &mut self.frames, context).ok_or(first)?;
-            for lane in lanes(left & sharing) {
-                if let Some(found) = part(found, addresses[lane].wrapping_sub(start), bytes) {
-                    work(&mut self.rows, lane, found);
-                    left &= !(1 << lane);
+            if let Some((start, found, sharing)) = region(space, addresses[first], first, &mut self.frames, context) {
+                for lane in lanes(left & sharing) {
+                    if let Some(found) = part(found, addresses[lane].wrapping_sub(start), bytes) {
+                        work(&mut self.rows, lane, found);
+                        left &= !(1 << lane);
+                    }
                 }
             }
             if left >> first & 1 == 1 {
-                return Err(first);
+                let (verb, place) = (VERBS[kind as usize], context.describe(space, addresses[first], bytes as u64));
+                let message = format!("The kernel {verb} {bytes} bytes {place}.");
+                return Err(self.fault(Cause::OutOfBounds, message, first, context));
             }
         }
         Ok(())
-    }
-
-    #[cold]
-    fn out_of_bounds(
-        &self,
-        space: Space,
-        (kind, bytes): (AccessKind, usize),
-        lane: usize,
-        address: u64,
-        context: &Context,
-    ) -> Fault {
-        let (verb, place) = (verb(kind), context.describe(space, address, bytes as u64));
-        self.fault(Cause::OutOfBounds, format!("The kernel {verb} {bytes} bytes {place}."), lane, context)
     }
 
     /// Returns the bytes at an address of a lane, for calls of the runtime.
@@ -161,13 +130,8 @@ impl Warp {
     }
 }
 
-fn verb(kind: AccessKind) -> &'static str {
-    match kind {
-        AccessKind::Load => "reads",
-        AccessKind::Store => "writes",
-        AccessKind::Atomic => "updates",
-    }
-}
+/// Verbs of messages, by [`AccessKind`].
+const VERBS: [&str; 3] = ["reads", "writes", "updates"];
 
 fn part(all: &mut [u8], offset: u64, bytes: usize) -> Option<&mut [u8]> {
     let start = usize::try_from(offset).ok()?;
@@ -182,16 +146,16 @@ fn region<'m>(
     frames: &'m mut [u8],
     context: &'m mut Context,
 ) -> Option<(u64, &'m mut [u8], u32)> {
-    let bytes = usize::try_from(context.kernel.frame_bytes).unwrap_or(0);
+    let bytes = usize::try_from(context.grid.kernel.frame_bytes).unwrap_or(0);
     let frame = lane * bytes..(lane + 1) * bytes;
     Some(match space {
         Space::Shared => (0, context.shared, u32::MAX),
         Space::Local => (0, &mut frames[frame], 1 << lane),
-        Space::Param => (0, context.parameters, u32::MAX),
+        Space::Param => (0, &mut context.grid.parameters, u32::MAX),
         Space::Generic if address & SHARED_WINDOW != 0 => (SHARED_WINDOW, context.shared, u32::MAX),
         Space::Generic if address & LOCAL_WINDOW != 0 => (LOCAL_WINDOW, &mut frames[frame], 1 << lane),
         Space::Global | Space::Const | Space::Generic => {
-            let buffer = context.memory.buffer(address)?;
+            let buffer = context.grid.memory.buffer(address)?;
             (buffer.start, &mut buffer.bytes, u32::MAX)
         }
     })
@@ -220,7 +184,5 @@ pub(crate) fn extend(value: u64, access: &Access) -> u64 {
     if access.sign_to <= access.bytes {
         return value;
     }
-    let unused = 64 - 8 * u32::from(access.bytes);
-    let signed = (value << unused).cast_signed() >> unused;
-    signed.cast_unsigned() & (u64::MAX >> (64 - 8 * u32::from(access.sign_to)))
+    compute::extend(value, access.bytes).cast_unsigned() & mask(access.sign_to)
 }

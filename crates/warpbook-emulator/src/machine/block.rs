@@ -1,12 +1,12 @@
 //! A block: warps with shared memory and barriers.
 
-use super::launch::{Grid, Identity, Progress};
+use super::launch::{Grid, Identity};
 use super::memory::{Buffer, Memory, POISON, RED_ZONE};
-use super::observer::Observer;
-use super::warp::{Split, Waits, Warp, lanes};
+use super::observer::{Moment, Observer};
+use super::warp::{Split, Waits, Warp, lanes, lanes_where};
 use super::{LOCAL_WINDOW, SHARED_WINDOW};
 use crate::compute::LANES;
-use crate::program::{Barrier, BarrierKind, Kernel, NONE, Reduction, Step, plain_name};
+use crate::program::{Action, Barrier, BarrierKind, Kernel, NONE, Reduction, plain_name};
 use crate::ptx::Space;
 use crate::{Cause, Fault};
 
@@ -14,31 +14,45 @@ use crate::{Cause, Fault};
 const BARRIERS: usize = 16;
 
 /// The environment of a running warp.
-pub(super) struct Context<'a> {
-    pub(super) kernel: &'a Kernel,
+pub(super) struct Context<'a, 'g> {
+    pub(super) grid: &'a mut Grid<'g>,
     pub(super) identity: &'a Identity,
-    pub(super) memory: &'a mut Memory,
     pub(super) shared: &'a mut [u8],
-    pub(super) parameters: &'a mut [u8],
     pub(super) barriers: &'a mut [Meeting; BARRIERS],
-    pub(super) progress: &'a mut Progress,
-    /// The block's index among the resident blocks.
-    pub(super) resident: usize,
-    /// The current instruction, and the lanes at it.
+    /// The current instruction, the lanes at it, and those for which its guard holds.
     pub(super) at: u32,
     pub(super) lanes: u32,
+    pub(super) active: u32,
 }
 
-impl Context<'_> {
-    /// Counts an instruction with its active lanes.
-    pub(super) fn count(&mut self, active: u32) -> Result<(), Fault> {
-        self.progress.steps += 1;
-        self.progress.thread_steps += u64::from(active.count_ones());
-        if self.progress.steps <= self.progress.budget {
+impl Context<'_, '_> {
+    /// Tells each observer about the current instruction of a warp.
+    #[inline]
+    pub(super) fn observe(
+        &mut self,
+        warp: &Warp,
+        tell: impl Fn(&mut dyn Observer, &Moment) -> Result<(), Fault>,
+    ) -> Result<(), Fault> {
+        let Grid { kernel, memory, names, observers, .. } = &mut *self.grid;
+        if observers.is_empty() {
             return Ok(());
         }
-        let message =
-            format!("`{}` has not ended after {} instructions of its warps.", self.kernel.name, self.progress.budget);
+        let Self { identity, at, lanes, active, ref shared, .. } = *self;
+        let (warp, rows) = (warp.number, &warp.rows);
+        let moment = Moment { kernel, identity, warp, at, lanes, active, rows, memory, shared, names };
+        observers.iter_mut().try_for_each(|observer| tell(*observer, &moment))
+    }
+
+    /// Counts an instruction with its active lanes.
+    pub(super) fn count(&mut self) -> Result<(), Fault> {
+        let active = self.active.count_ones();
+        let Grid { kernel, steps, thread_steps, budget, .. } = &mut *self.grid;
+        *steps += 1;
+        *thread_steps += u64::from(active);
+        if steps <= budget {
+            return Ok(());
+        }
+        let message = format!("`{}` has not ended after {budget} instructions of its warps.", kernel.name);
         Err(Fault::new(Cause::Endless, message))
     }
 
@@ -57,22 +71,25 @@ impl Context<'_> {
                 self.describe(Space::Shared, address ^ SHARED_WINDOW, bytes)
             }
             Space::Local => {
-                format!("at offset {address} of the thread's local memory, which has {} bytes", self.kernel.frame_bytes)
+                format!(
+                    "at offset {address} of the thread's local memory, which has {} bytes",
+                    self.grid.kernel.frame_bytes
+                )
             }
             Space::Generic if address & LOCAL_WINDOW != 0 => self.describe(Space::Local, address ^ LOCAL_WINDOW, bytes),
-            Space::Param => outside("the parameters", address, self.parameters.len()),
+            Space::Param => outside("the parameters", address, self.grid.parameters.len()),
             Space::Global | Space::Const | Space::Generic => self.describe_global(address, bytes),
         }
     }
 
     /// Names the element of the nearest shared variable, if there is one and no dynamic shared memory follows it.
     fn shared_element(&self, address: u64, bytes: u64) -> String {
-        if self.shared.len() as u64 > self.kernel.shared_bytes {
+        if self.shared.len() as u64 > self.grid.kernel.shared_bytes {
             return String::new();
         }
         let address = address.cast_signed();
         let begins = |(start, _): &&(u64, String)| start.cast_signed() <= address;
-        let all = &self.kernel.shared;
+        let all = &self.grid.kernel.shared;
         let Some((start, name)) = all.iter().rev().find(begins).or(all.first()) else { return String::new() };
         let element = (address - start.cast_signed()).div_euclid(bytes.max(1).cast_signed());
         format!(": element {element} of `{}`", plain_name(name))
@@ -81,25 +98,20 @@ impl Context<'_> {
     fn describe_global(&self, address: u64, bytes: u64) -> String {
         let is_near =
             |buffer: &&Buffer| buffer.start.saturating_sub(RED_ZONE) < address && address < buffer.end() + RED_ZONE;
-        let near = self.memory.nearest(address).filter(is_near);
+        let near = self.grid.memory.nearest(address).filter(is_near);
         let Some(buffer) = near else { return format!("at {address:#x}, far from every buffer") };
         let length = buffer.bytes.len() as u64;
-        let name = match self.progress.names.find(buffer.start) {
+        let name = match self.grid.names.find(buffer.start) {
             Some(name) => format!("{name}, which has {length} bytes"),
             None => format!("a buffer of {length} bytes"),
         };
-        match address {
-            a if a < buffer.start => {
-                let distance = buffer.start - a;
-                format!("{distance} bytes before {name}: element -{}", distance.div_ceil(bytes))
-            }
-            a => {
-                let offset = a - buffer.start;
-                let outside = (offset + bytes).saturating_sub(length);
-                let far = if outside > 0 { format!(", {outside} bytes outside") } else { String::new() };
-                format!("at offset {offset} of {name}: element {}{far}", offset / bytes)
-            }
-        }
+        let Some(offset) = address.checked_sub(buffer.start) else {
+            let distance = buffer.start - address;
+            return format!("{distance} bytes before {name}: element -{}", distance.div_ceil(bytes));
+        };
+        let outside = (offset + bytes).saturating_sub(length);
+        let far = if outside > 0 { format!(", {outside} bytes outside") } else { String::new() };
+        format!("at offset {offset} of {name}: element {}{far}", offset / bytes)
     }
 }
 
@@ -115,8 +127,6 @@ pub(super) struct Meeting {
 
 #[derive(Debug)]
 pub(super) struct Block {
-    /// The block's index among the resident blocks.
-    resident: usize,
     identity: Identity,
     warps: Vec<Warp>,
     shared: Vec<u8>,
@@ -124,16 +134,14 @@ pub(super) struct Block {
 }
 
 impl Block {
-    pub(super) fn new(kernel: &Kernel, identity: Identity, resident: usize, memory: &mut Memory) -> Self {
+    pub(super) fn new(kernel: &Kernel, identity: Identity, memory: &mut Memory) -> Self {
         let warps = identity.threads_of_block().div_ceil(32);
-        let shared = kernel.shared_bytes + identity.dynamic_shared;
         Self {
             warps: (0..warps)
                 .map(|number| Warp::new(kernel, &identity, number, memory.spare_rows.pop().unwrap_or_default()))
                 .collect(),
-            shared: vec![POISON; usize::try_from(shared).unwrap_or(0)],
+            shared: vec![POISON; usize::try_from(identity.shared_bytes).unwrap_or(0)],
             barriers: [Meeting::default(); BARRIERS],
-            resident,
             identity,
         }
     }
@@ -147,34 +155,31 @@ impl Block {
     }
 
     /// Gives every warp a turn, in the order of `order`; returns true if one has made a step.
-    pub(super) fn turn<O: Observer>(
+    pub(super) fn turn(
         &mut self,
-        grid: &mut Grid<O>,
+        grid: &mut Grid,
         mut order: impl FnMut(usize, usize) -> usize,
     ) -> Result<bool, Fault> {
         let mut has_run = false;
         let warps = self.warps.len();
         for turn in 0..warps {
             let mut context = Context {
-                kernel: grid.kernel,
+                grid,
                 identity: &self.identity,
-                memory: &mut *grid.memory,
                 shared: &mut self.shared,
-                parameters: &mut grid.parameters,
                 barriers: &mut self.barriers,
-                progress: &mut grid.progress,
-                resident: self.resident,
                 at: 0,
                 lanes: 0,
+                active: 0,
             };
-            has_run |= self.warps[order(turn, warps)].turn(&mut context, grid.observer)?;
+            has_run |= self.warps[order(turn, warps)].turn(&mut context)?;
             has_run |= self.release_barriers(grid)?;
         }
         Ok(has_run)
     }
 
     /// Releases all complete barriers; returns true if there is one.
-    fn release_barriers<O: Observer>(&mut self, grid: &mut Grid<O>) -> Result<bool, Fault> {
+    fn release_barriers(&mut self, grid: &mut Grid) -> Result<bool, Fault> {
         let mut is_one_released = false;
         for number in 0..BARRIERS {
             let meeting = self.barriers[number];
@@ -188,10 +193,12 @@ impl Block {
             }
             is_one_released = true;
             self.barriers[number] = Meeting::default();
-            if !O::IS_OFF {
-                let waiting: Vec<(u32, u32)> =
-                    self.warps.iter().map(|warp| (warp.number, warp.waiting_at(number))).collect();
-                grid.observer.barrier(self.resident, number, &waiting)?;
+            if !grid.observers.is_empty() {
+                let waiting = self.warps.iter().map(|warp| (warp.number, warp.waiting_at(number)));
+                let waiting: Vec<(u32, u32)> = waiting.collect();
+                for observer in &mut grid.observers {
+                    observer.barrier(&self.identity, number, &waiting)?;
+                }
             }
             self.warps.iter_mut().for_each(|warp| warp.leave_barrier(number, meeting, expected, grid.kernel));
         }
@@ -205,42 +212,35 @@ impl Block {
 
     /// Returns a fault that says what a block waits for in which nothing can run.
     pub(super) fn waiting(&self, kernel: &Kernel) -> Fault {
-        let mut fault = Fault::new(Cause::Barrier, "");
-        for warp in &self.warps {
-            let Some(split) = warp.splits.front() else { continue };
-            let step: &Step = &kernel.steps[split.at as usize];
-            let arrived = |meeting: &Meeting| match meeting.expected {
-                0 => format!("{} of the block's {} threads", meeting.arrived, self.identity.threads_of_block()),
-                expected => format!("{} of {expected} threads", meeting.arrived),
-            };
-            fault.message = match split.waits {
-                Waits::Barrier(number) => {
-                    format!(
-                        "{} have arrived at barrier {number}; the others never do.",
-                        arrived(&self.barriers[number as usize])
-                    )
-                }
-                Waits::Lanes(mask) => {
-                    format!(
-                        "Lanes {:08x} of a warp wait for the lanes {:08x} of the mask {mask:08x}, which never come.",
-                        split.lanes,
-                        mask & warp.live & !split.lanes
-                    )
-                }
-                Waits::No => continue,
-            };
-            // The missing threads may be those that wait elsewhere.
-            let mut others = self.warps.iter().flat_map(|warp| &warp.splits);
-            let other = others.find(|other| other.waits != split.waits && other.waits != Waits::No);
-            if let Some(place) = other.and_then(|other| kernel.steps[other.at as usize].place.as_ref()) {
-                fault.message += &format!(" Others wait in line {}.", place.line);
+        let fronts = self.warps.iter().filter_map(|warp| Some((warp, warp.splits.front()?)));
+        let Some((warp, split)) = fronts.into_iter().find(|(_, split)| split.waits != Waits::No) else {
+            return Fault::new(Cause::Barrier, "");
+        };
+        let mut message = match split.waits {
+            Waits::No => String::new(),
+            Waits::Barrier(number) => {
+                let Meeting { arrived, expected, .. } = self.barriers[number];
+                let of = match expected {
+                    0 => format!("the block's {}", self.identity.threads_of_block()),
+                    expected => expected.to_string(),
+                };
+                format!("{arrived} of {of} threads have arrived at barrier {number}; the others never do.")
             }
-            fault.place = step.place.as_deref().cloned();
-            fault.ptx_line = step.line;
-            fault.thread = lanes(split.lanes).next().map(|lane| warp.thread(lane, &self.identity));
-            break;
+            Waits::Lanes(mask) => {
+                let (lanes, missing) = (split.lanes, mask & warp.live & !split.lanes);
+                format!(
+                    "Lanes {lanes:08x} of a warp wait for the lanes {missing:08x} of the mask {mask:08x}, which never come."
+                )
+            }
+        };
+        // The missing threads may be those that wait elsewhere.
+        let mut others = self.warps.iter().flat_map(|warp| &warp.splits);
+        let other = others.find(|other| other.waits != split.waits && other.waits != Waits::No);
+        if let Some(place) = other.and_then(|other| kernel.steps[other.at as usize].place.as_ref()) {
+            message += &format!(" Others wait in line {}.", place.line);
         }
-        fault
+        let thread = lanes(split.lanes).next().map(|lane| self.identity.thread(warp.number, lane));
+        Fault { thread, ..Fault::new(Cause::Barrier, message) }.at(&kernel.steps[split.at as usize])
     }
 }
 
@@ -253,8 +253,8 @@ impl Warp {
         context: &mut Context,
     ) -> Result<Option<Split>, Fault> {
         let lane = split.lanes.trailing_zeros() as usize;
-        let number = self.row(barrier.number)[lane];
-        let Some(meeting) = usize::try_from(number).ok().and_then(|number| context.barriers.get_mut(number)) else {
+        let number = usize::try_from(self.row(barrier.number)[lane]).unwrap_or(usize::MAX);
+        let Some(meeting) = context.barriers.get_mut(number) else {
             let message = format!("There is no barrier {number}: a block has {BARRIERS}.");
             return Err(self.fault(Cause::Barrier, message, lane, context));
         };
@@ -266,19 +266,17 @@ impl Warp {
             BarrierKind::Arrive => return Ok(Some(Split { at: split.at + 1, ..split })),
             BarrierKind::Reduce { from, is_negated, .. } => {
                 let row = self.row(from);
-                let holds = |lane: &usize| row[*lane] & 1 != u64::from(is_negated);
-                meeting.holds += u32::try_from(lanes(split.lanes).filter(holds).count()).unwrap_or(0);
+                meeting.holds += lanes_where(split.lanes, |lane| row[lane] & 1 != u64::from(is_negated)).count_ones();
             }
             BarrierKind::Wait => {}
         }
-        let waits = Waits::Barrier(u32::try_from(number).unwrap_or(0));
-        self.splits.push_back(Split { waits, ..split });
+        self.splits.push_back(Split { waits: Waits::Barrier(number), ..split });
         Ok(None)
     }
 
     /// Returns the lanes that wait at a barrier.
     fn waiting_at(&self, number: usize) -> u32 {
-        let waits = Waits::Barrier(u32::try_from(number).unwrap_or(NONE));
+        let waits = Waits::Barrier(number);
         self.splits.iter().filter(|split| split.waits == waits).fold(0, |all, split| all | split.lanes)
     }
 
@@ -286,19 +284,18 @@ impl Warp {
     fn leave_barrier(&mut self, number: usize, meeting: Meeting, expected: u32, kernel: &Kernel) {
         for index in 0..self.splits.len() {
             let split = self.splits[index];
-            if split.waits != Waits::Barrier(u32::try_from(number).unwrap_or(NONE)) {
+            if split.waits != Waits::Barrier(number) {
                 continue;
             }
-            if let crate::program::Action::Barrier(Barrier {
-                kind: BarrierKind::Reduce { reduction, into, .. }, ..
-            }) = &kernel.steps[split.at as usize].action
+            if let Action::Barrier(barrier) = &kernel.steps[split.at as usize].action
+                && let BarrierKind::Reduce { reduction, into, .. } = barrier.kind
             {
                 let value = match reduction {
                     Reduction::Count => meeting.holds.into(),
                     Reduction::All => u64::from(meeting.holds == expected),
                     Reduction::Any => u64::from(meeting.holds > 0),
                 };
-                self.set(*into, split.lanes, &[value; LANES]);
+                self.set(into, split.lanes, &[value; LANES]);
             }
             self.splits[index] = Split { at: split.at + 1, waits: Waits::No, ..split };
         }

@@ -1,49 +1,41 @@
 //! Collective operations of a warp: shuffles, votes, matches and reductions.
 
 use super::block::Context;
-use super::observer::Observer;
-use super::warp::{Split, Waits, Warp, lanes};
+use super::warp::{Split, Waits, Warp, lanes, lanes_where};
 use crate::Fault;
 use crate::compute::{LANES, Lanes};
 use crate::program::{Action, Collective, CollectiveKind, NONE, Shuffle};
 
 impl Warp {
     /// Lets lanes arrive at a collective operation, which takes place once all lanes of its mask have arrived. Lanes with different masks are separate groups.
-    pub(super) fn reach_collective<O: Observer>(
+    pub(super) fn reach_collective(
         &mut self,
         split: Split,
         collective: &Collective,
         context: &mut Context,
-        observer: &mut O,
     ) -> Result<Option<Split>, Fault> {
         let masks = self.row(collective.mask).map(|mask| u32::try_from(mask & 0xffff_ffff).unwrap_or(u32::MAX));
         let (mut left, mut ready) = (split.lanes, 0);
         while left != 0 {
             let mask = masks[left.trailing_zeros() as usize];
-            let group = lanes(left).filter(|lane| masks[*lane] == mask).fold(0, |all, lane| all | 1 << lane);
+            let group = lanes_where(left, |lane| masks[lane] == mask);
             left &= !group;
             if mask & self.live & !group == 0 {
-                let parties = [(group, collective)];
-                observer.collective(context.resident, self.number, &parties, &self.rows)?;
-                self.perform(&parties);
+                self.perform(&[(group, collective)], context)?;
                 ready |= group;
             } else {
                 self.splits.push_back(Split { lanes: group, waits: Waits::Lanes(mask), ..split });
             }
         }
         if ready != split.lanes {
-            self.complete_collectives(context, observer)?;
+            self.complete_collectives(context)?;
         }
         Ok((ready != 0).then_some(Split { at: split.at + 1, lanes: ready, ..split }))
     }
 
     /// Performs the operations whose lanes have all arrived, in whatever splits.
-    pub(super) fn complete_collectives<O: Observer>(
-        &mut self,
-        context: &mut Context,
-        observer: &mut O,
-    ) -> Result<(), Fault> {
-        let kernel = context.kernel;
+    pub(super) fn complete_collectives(&mut self, context: &mut Context) -> Result<(), Fault> {
+        let kernel = context.grid.kernel;
         for index in 0..self.splits.len() {
             let Waits::Lanes(mask) = self.splits[index].waits else { continue };
             let is_there = |split: &&Split| split.waits == Waits::Lanes(mask);
@@ -56,8 +48,7 @@ impl Warp {
                 _ => None,
             };
             let all: Vec<(u32, &Collective)> = self.splits.iter().filter(is_there).filter_map(collective_of).collect();
-            observer.collective(context.resident, self.number, &all, &self.rows)?;
-            self.perform(&all);
+            self.perform(&all, context)?;
             for split in self.splits.iter_mut().filter(|split| split.waits == Waits::Lanes(mask)) {
                 split.at += 1;
                 split.waits = Waits::No;
@@ -67,7 +58,8 @@ impl Warp {
     }
 
     /// Performs an operation; lanes may have come to it at different instructions.
-    fn perform(&mut self, parties: &[(u32, &Collective)]) {
+    fn perform(&mut self, parties: &[(u32, &Collective)], context: &mut Context) -> Result<(), Fault> {
+        context.observe(self, |observer, moment| observer.collective(moment, parties))?;
         let all = parties.iter().fold(0, |all, (lanes, _)| all | lanes);
         let mut operands = [[0; LANES]; 3];
         for (mask, collective) in parties {
@@ -82,6 +74,7 @@ impl Warp {
             self.set(collective.into, *mask, &values);
             self.set(collective.predicate_into, *mask, &holds);
         }
+        Ok(())
     }
 }
 
@@ -89,8 +82,8 @@ impl Warp {
 fn outcome(kind: CollectiveKind, operands: &[Lanes; 3], mask: u32) -> (Lanes, Lanes) {
     let same = |value: u64| ([value; LANES], [value; LANES]);
     let value = &operands[0];
-    let ballot = lanes(mask).filter(|lane| value[*lane] & 1 == 1).fold(0, |all, lane| all | 1u32 << lane);
-    let equal = |to: u64| lanes(mask).filter(|lane| value[*lane] == to).fold(0, |all, lane| all | 1u32 << lane);
+    let ballot = lanes_where(mask, |lane| value[lane] & 1 == 1);
+    let equal = |to: u64| lanes_where(mask, |lane| value[lane] == to);
     match kind {
         CollectiveKind::Wait => same(0),
         CollectiveKind::Shuffle(mode) => shuffle(mode, operands),

@@ -6,7 +6,7 @@ use super::memory::Memory;
 use super::names::Names;
 use super::observer::Observer;
 use crate::compute::{LANES, Word};
-use crate::{Cause, Fault, Kernel};
+use crate::{Cause, Fault, Kernel, Thread};
 
 /// The order in which blocks and warps run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -100,23 +100,31 @@ pub(crate) struct Identity {
     pub(crate) block: [u32; 3],
     pub(crate) blocks: [u32; 3],
     pub(crate) threads: [u32; 3],
-    /// Bytes of dynamic shared memory.
+    /// Bytes of shared memory, and of its dynamic part.
+    pub(crate) shared_bytes: u64,
     pub(crate) dynamic_shared: u64,
+    /// The block's index among the resident blocks, which a later block takes over.
+    pub(crate) resident: usize,
 }
 
 impl Identity {
-    fn new(number: u32, launch: &Launch) -> Self {
-        let Launch { grid, block, dynamic_shared, .. } = *launch;
-        Self { block: index(number, grid), blocks: grid, threads: block, dynamic_shared }
-    }
-
     pub(crate) fn threads_of_block(&self) -> u32 {
         self.threads.iter().product()
     }
 
+    /// Returns the lanes of a warp that have a thread.
+    pub(crate) fn lanes(&self, warp: u32) -> u32 {
+        u32::MAX >> (32 - (self.threads_of_block() - warp * 32).min(32))
+    }
+
     /// Returns the index of a thread, given its number in the block.
-    pub(crate) fn thread(&self, number: u32) -> [u32; 3] {
+    pub(crate) fn index(&self, number: u32) -> [u32; 3] {
         index(number, self.threads)
+    }
+
+    /// Returns the thread of a warp's lane.
+    pub(crate) fn thread(&self, warp: u32, lane: usize) -> Thread {
+        Thread { block: self.block, thread: self.index(warp * 32 + u32::take(lane as u64)) }
     }
 
     pub(crate) fn linear_block(&self) -> u32 {
@@ -129,45 +137,42 @@ pub(crate) fn index(number: u32, [x, y, _]: [u32; 3]) -> [u32; 3] {
     [number % x, number / x % y, number / x / y]
 }
 
-/// The progress of a launch.
-#[derive(Debug)]
-pub(super) struct Progress {
-    pub(super) steps: u64,
-    pub(super) thread_steps: u64,
-    pub(super) budget: u64,
-    pub(super) printed: String,
-    pub(super) names: Names,
-}
-
 /// Rounds of turns without the end of a block, after which more blocks start.
 const ROUNDS: u32 = 64;
 
 /// A running grid.
-pub(super) struct Grid<'a, O> {
+pub(super) struct Grid<'a> {
     pub(super) kernel: &'a Kernel,
     pub(super) memory: &'a mut Memory,
     pub(super) parameters: Vec<u8>,
-    pub(super) progress: Progress,
-    pub(super) observer: &'a mut O,
+    pub(super) names: Names,
+    pub(super) observers: Vec<&'a mut dyn Observer>,
+    pub(super) budget: u64,
+    pub(super) steps: u64,
+    pub(super) thread_steps: u64,
+    pub(super) printed: String,
 }
 
 /// Runs a grid.
-pub(super) fn run<O: Observer>(
-    memory: &mut Memory,
-    kernel: &Kernel,
+pub(crate) fn run<'a>(
+    memory: &'a mut Memory,
+    kernel: &'a Kernel,
     launch: &Launch,
     arguments: &[Argument],
-    observer: &mut O,
+    observers: Vec<&'a mut dyn Observer>,
 ) -> Result<Report, Fault> {
     let resident_blocks = resident_blocks(kernel, launch)?;
-    let progress = Progress {
+    let mut grid = Grid {
+        kernel,
+        memory,
+        parameters: parameters(kernel, arguments)?,
+        names: Names::new(kernel, arguments),
+        observers,
+        budget: launch.budget,
         steps: 0,
         thread_steps: 0,
-        budget: launch.budget,
         printed: String::new(),
-        names: Names::new(kernel, arguments),
     };
-    let mut grid = Grid { kernel, memory, parameters: parameters(kernel, arguments)?, progress, observer };
     let blocks: u32 = launch.grid.iter().product();
     let mut random = Random(if let Order::Random(seed) = launch.order { seed } else { 0 });
     // A random order is a walk around the grid, whose step reaches every block.
@@ -192,9 +197,16 @@ pub(super) fn run<O: Observer>(
             if block.is_none()
                 && let Some(number) = queue.next()
             {
-                let identity = Identity::new(number, launch);
-                grid.observer.block_starts(kernel, place, &identity);
-                *block = Some(Block::new(kernel, identity, place, grid.memory));
+                let identity = Identity {
+                    block: index(number, launch.grid),
+                    blocks: launch.grid,
+                    threads: launch.block,
+                    shared_bytes: kernel.shared_bytes + launch.dynamic_shared,
+                    dynamic_shared: launch.dynamic_shared,
+                    resident: place,
+                };
+                grid.observers.iter_mut().for_each(|observer| observer.block_starts(&identity));
+                *block = Some(Block::new(kernel, identity, grid.memory));
             }
             let Some(running) = block else { continue };
             let order = |turn: usize, warps: usize| match launch.order {
@@ -204,7 +216,6 @@ pub(super) fn run<O: Observer>(
             };
             has_run |= running.turn(&mut grid, order)?;
             if running.has_ended() {
-                grid.observer.block_ends(kernel, place)?;
                 block.take().into_iter().for_each(|block| block.give_back(grid.memory));
                 (has_run, rounds) = (true, 0);
             }
@@ -213,7 +224,7 @@ pub(super) fn run<O: Observer>(
             if queue.len() > 0 {
                 continue;
             }
-            let Progress { steps, thread_steps, printed, .. } = grid.progress;
+            let Grid { steps, thread_steps, printed, .. } = grid;
             return Ok(Report { steps, thread_steps, resident_blocks, printed });
         };
         if begun < resident.len() && (!has_run || rounds > ROUNDS) {
@@ -231,21 +242,17 @@ pub(super) fn run<O: Observer>(
 
 /// Lays out the launch's parameters as the kernel reads them.
 fn parameters(kernel: &Kernel, arguments: &[Argument]) -> Result<Vec<u8>, Fault> {
+    let name = &kernel.name;
     if arguments.len() != kernel.parameters.len() {
         let (expected, given) = (kernel.parameters.len(), arguments.len());
-        return Err(Fault::new(Cause::Launch, format!("`{}` takes {expected} arguments, not {given}.", kernel.name)));
+        return Err(Fault::new(Cause::Launch, format!("`{name}` takes {expected} arguments, not {given}.")));
     }
     let mut all = Vec::new();
     for (index, (parameter, argument)) in kernel.parameters.iter().zip(arguments).enumerate() {
         let bytes = argument.bytes();
         if bytes.len() as u64 != parameter.bytes {
-            let message = format!(
-                "Argument {} of `{}` has {} bytes, not {}.",
-                index + 1,
-                kernel.name,
-                parameter.bytes,
-                bytes.len()
-            );
+            let (number, expected, given) = (index + 1, parameter.bytes, bytes.len());
+            let message = format!("Argument {number} of `{name}` has {expected} bytes, not {given}.");
             return Err(Fault::new(Cause::Launch, message));
         }
         all.resize(usize::try_from(parameter.offset).unwrap_or(0), 0);
@@ -262,6 +269,7 @@ const RESIDENT_BYTES: u64 = 256 << 20;
 /// Returns how many blocks run at once within the limits of the GPU.
 fn resident_blocks(kernel: &Kernel, launch: &Launch) -> Result<u32, Fault> {
     let refuse = |message: String| Err(Fault::new(Cause::Launch, message));
+    let name = &kernel.name;
     let product = |sizes: [u32; 3]| sizes.iter().fold(1u64, |all, size| all.saturating_mul((*size).into()));
     let (threads, blocks) = (product(launch.block), product(launch.grid));
     if threads == 0 || blocks == 0 || blocks > u64::from(u32::MAX) {
@@ -269,7 +277,7 @@ fn resident_blocks(kernel: &Kernel, launch: &Launch) -> Result<u32, Fault> {
     }
     let most = kernel.most_threads.min(LIMITS.block_threads.into());
     if threads > most {
-        return refuse(format!("A block of `{}` may have {most} threads, not {threads}.", kernel.name));
+        return refuse(format!("A block of `{name}` may have {most} threads, not {threads}."));
     }
     let shared = kernel.shared_bytes.saturating_add(launch.dynamic_shared);
     if shared > LIMITS.block_shared_bytes {
@@ -286,8 +294,7 @@ fn resident_blocks(kernel: &Kernel, launch: &Launch) -> Result<u32, Fault> {
     let block_bytes = (rows * 8 + kernel.frame_bytes) * LANES as u64 * threads.div_ceil(32);
     if block_bytes > BLOCK_BYTES {
         return refuse(format!(
-            "A block of `{}` takes {block_bytes} bytes for its registers and arrays, more than {BLOCK_BYTES}.",
-            kernel.name
+            "A block of `{name}` takes {block_bytes} bytes for its registers and arrays, more than {BLOCK_BYTES}."
         ));
     }
     let by_memory = if launch.is_cooperative { at_once } else { (RESIDENT_BYTES / block_bytes.max(1)).max(1) };

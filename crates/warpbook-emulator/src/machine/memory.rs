@@ -2,7 +2,9 @@
 
 use super::LIMITS;
 use crate::compute::Lanes;
-use crate::{Cause, Fault};
+use crate::{Cause, Fault, Gpu};
+use std::cell::Cell;
+use std::ops::Range;
 
 /// Address of the first buffer, far from 0.
 const FIRST: u64 = 0x7_0000_0000;
@@ -18,6 +20,19 @@ pub(crate) enum Unwritten {
     Nothing,
     /// A set bit is unwritten, byte by byte.
     Bits(Vec<u8>),
+}
+
+impl Unwritten {
+    /// Returns the unwritten bits of a buffer with `length` bytes; `None` if everything has been written.
+    pub(crate) fn bits(&mut self, length: usize) -> Option<&mut [u8]> {
+        if matches!(self, Self::All) {
+            *self = Self::Bits(vec![0xff; length]);
+        }
+        match self {
+            Self::Bits(bits) => Some(bits),
+            _ => None,
+        }
+    }
 }
 
 /// A buffer of global memory.
@@ -39,88 +54,109 @@ impl Buffer {
 pub(crate) struct Memory {
     pub(crate) buffers: Vec<Buffer>,
     /// The buffer that was found last.
-    last: usize,
+    last: Cell<usize>,
     used: u64,
     /// Registers of ended warps, kept for later ones: new pages cost more than a short kernel.
     pub(crate) spare_rows: Vec<Vec<Lanes>>,
 }
 
 impl Memory {
-    pub(super) fn allocate(&mut self, bytes: u64) -> Result<u64, Fault> {
-        let start = self.buffers.last().map_or(FIRST, |last| (last.end() + RED_ZONE).next_multiple_of(512));
-        let length = usize::try_from(bytes).unwrap_or(usize::MAX);
-        if self.used.saturating_add(bytes) > LIMITS.global_bytes {
-            let message =
-                format!("{bytes} bytes do not fit into the emulator's {} bytes of memory.", LIMITS.global_bytes);
-            return Err(Fault::new(Cause::Launch, message));
+    /// Returns the index of the buffer that contains an address.
+    #[inline]
+    pub(crate) fn index(&self, address: u64) -> Option<usize> {
+        let is_in = |buffer: &Buffer| address.wrapping_sub(buffer.start) < buffer.bytes.len() as u64;
+        let last = self.last.get();
+        if self.buffers.get(last).is_some_and(is_in) {
+            return Some(last);
         }
-        self.used += bytes;
-        self.buffers.push(Buffer { start, bytes: vec![POISON; length], unwritten: Unwritten::All });
-        Ok(start)
-    }
-
-    pub(super) fn free(&mut self, address: u64) {
-        if let Some(at) = self.buffers.iter().position(|buffer| buffer.start == address) {
-            self.used -= self.buffers[at].bytes.len() as u64;
-            self.buffers.remove(at);
-        }
+        let found = self.buffers.partition_point(|buffer| buffer.start <= address).checked_sub(1)?;
+        self.last.set(found);
+        is_in(&self.buffers[found]).then_some(found)
     }
 
     /// Returns the buffer that contains an address.
-    pub(super) fn buffer(&mut self, address: u64) -> Option<&mut Buffer> {
-        let is_in = |buffer: &Buffer| buffer.start <= address && address < buffer.end();
-        if !self.buffers.get(self.last).is_some_and(is_in) {
-            self.last = self.buffers.partition_point(|buffer| buffer.start <= address).checked_sub(1)?;
-        }
-        self.buffers.get_mut(self.last).filter(|buffer| is_in(buffer))
+    pub(crate) fn find(&self, address: u64) -> Option<&Buffer> {
+        self.index(address).map(|at| &self.buffers[at])
     }
 
-    /// Returns bytes for the host to read or write.
-    pub(super) fn host_bytes(&mut self, address: u64, length: usize) -> Result<&mut [u8], Fault> {
-        if length == 0 {
-            return Ok(&mut []);
-        }
+    pub(super) fn buffer(&mut self, address: u64) -> Option<&mut Buffer> {
+        self.index(address).map(|at| &mut self.buffers[at])
+    }
+
+    /// Returns the buffer that contains some bytes, and where they are in it.
+    fn range(&mut self, address: u64, length: usize) -> Result<(&mut Buffer, Range<usize>), Fault> {
         let found = self.buffer(address).and_then(|buffer| {
-            let offset = usize::try_from(address - buffer.start).ok()?;
-            buffer.bytes.get_mut(offset..offset.checked_add(length)?)
+            let start = usize::try_from(address - buffer.start).ok()?;
+            let end = start.checked_add(length).filter(|end| *end <= buffer.bytes.len())?;
+            Some((buffer, start..end))
         });
         let message = || format!("{length} bytes at address {address:#x} are not in one buffer.");
         found.ok_or_else(|| Fault::new(Cause::OutOfBounds, message()))
     }
 
-    /// Returns the buffer that contains an address, without changing the memory.
-    pub(crate) fn find(&self, address: u64) -> Option<&Buffer> {
-        let at = self.buffers.partition_point(|buffer| buffer.start <= address).checked_sub(1)?;
-        self.buffers.get(at).filter(|buffer| address < buffer.end())
-    }
-
-    /// Marks bytes of a buffer as written by the host.
-    pub(super) fn note_written(&mut self, address: u64, length: usize) {
-        let Some(buffer) = self.buffer(address) else { return };
-        let start = usize::try_from(address - buffer.start).unwrap_or(0);
-        if length == buffer.bytes.len() {
-            buffer.unwritten = Unwritten::Nothing;
-            return;
-        }
-        if matches!(buffer.unwritten, Unwritten::All) {
-            buffer.unwritten = Unwritten::Bits(vec![0xff; buffer.bytes.len()]);
-        }
-        if let Unwritten::Bits(bits) = &mut buffer.unwritten {
-            bits[start..start + length].fill(0);
-        }
-    }
-
-    /// Marks everything as written, as after a launch without checks.
-    pub(super) fn take_for_written(&mut self) {
-        self.buffers.iter_mut().for_each(|buffer| buffer.unwritten = Unwritten::Nothing);
-    }
-
     /// Returns the buffer that contains an address or is nearest to it.
     pub(super) fn nearest(&self, address: u64) -> Option<&Buffer> {
-        let distance = |buffer: &&Buffer| match address {
-            a if a < buffer.start => buffer.start - a,
-            a => a.saturating_sub(buffer.end()),
-        };
+        // One of the two is 0.
+        let distance = |buffer: &&Buffer| buffer.start.saturating_sub(address) + address.saturating_sub(buffer.end());
         self.buffers.iter().min_by_key(distance)
+    }
+}
+
+impl Gpu {
+    /// Allocates `bytes` bytes of global memory and returns their address. Each number in them is NaN.
+    ///
+    /// # Errors
+    /// If the memory is full.
+    pub fn allocate(&mut self, bytes: u64) -> Result<u64, Fault> {
+        let memory = &mut self.memory;
+        let start = memory.buffers.last().map_or(FIRST, |last| (last.end() + RED_ZONE).next_multiple_of(512));
+        let length = usize::try_from(bytes).unwrap_or(usize::MAX);
+        if memory.used.saturating_add(bytes) > LIMITS.global_bytes {
+            let message =
+                format!("{bytes} bytes do not fit into the emulator's {} bytes of memory.", LIMITS.global_bytes);
+            return Err(Fault::new(Cause::Launch, message));
+        }
+        memory.used += bytes;
+        memory.buffers.push(Buffer { start, bytes: vec![POISON; length], unwritten: Unwritten::All });
+        Ok(start)
+    }
+
+    /// Frees the buffer at an address.
+    pub fn free(&mut self, address: u64) {
+        let memory = &mut self.memory;
+        if let Some(at) = memory.buffers.iter().position(|buffer| buffer.start == address) {
+            memory.used -= memory.buffers[at].bytes.len() as u64;
+            memory.buffers.remove(at);
+        }
+    }
+
+    /// Copies bytes to global memory.
+    ///
+    /// # Errors
+    /// If one buffer does not contain all of them.
+    pub fn write(&mut self, address: u64, bytes: &[u8]) -> Result<(), Fault> {
+        if bytes.is_empty() {
+            return Ok(());
+        }
+        let (buffer, range) = self.memory.range(address, bytes.len())?;
+        buffer.bytes[range.clone()].copy_from_slice(bytes);
+        if range.len() == buffer.bytes.len() {
+            buffer.unwritten = Unwritten::Nothing;
+        } else if let Some(bits) = buffer.unwritten.bits(buffer.bytes.len()) {
+            bits[range].fill(0);
+        }
+        Ok(())
+    }
+
+    /// Copies bytes from global memory.
+    ///
+    /// # Errors
+    /// If one buffer does not contain all of them.
+    pub fn read(&mut self, address: u64, bytes: &mut [u8]) -> Result<(), Fault> {
+        if !bytes.is_empty() {
+            let (buffer, range) = self.memory.range(address, bytes.len())?;
+            bytes.copy_from_slice(&buffer.bytes[range]);
+        }
+        Ok(())
     }
 }

@@ -19,13 +19,11 @@ use crate::ptx::Space;
 use crate::{Fault, Kernel, Module, Refusal};
 pub(crate) use access::{extend, read};
 pub(crate) use collective::sources;
-pub(crate) use launch::{Identity, index};
+pub(crate) use launch::{Identity, index, run};
 pub(crate) use memory::{Memory, Unwritten};
-pub(crate) use names::Names;
 pub use observer::AccessKind;
-pub(crate) use observer::{Moment, Observer, Request};
-pub(crate) use step::low;
-pub(crate) use warp::lanes;
+pub(crate) use observer::{Moment, Observer, Request, start};
+pub(crate) use warp::{lanes, lanes_where};
 
 /// Generic addresses of shared memory have this bit.
 pub(crate) const SHARED_WINDOW: u64 = 1 << 56;
@@ -108,38 +106,6 @@ impl Gpu {
         Self::default()
     }
 
-    /// Allocates `bytes` bytes of global memory and returns their address. Each number in them is NaN.
-    ///
-    /// # Errors
-    /// If the memory is full.
-    pub fn allocate(&mut self, bytes: u64) -> Result<u64, Fault> {
-        self.memory.allocate(bytes)
-    }
-
-    /// Frees the buffer at an address.
-    pub fn free(&mut self, address: u64) {
-        self.memory.free(address);
-    }
-
-    /// Copies bytes to global memory.
-    ///
-    /// # Errors
-    /// If one buffer does not contain all of them.
-    pub fn write(&mut self, address: u64, bytes: &[u8]) -> Result<(), Fault> {
-        self.memory.host_bytes(address, bytes.len())?.copy_from_slice(bytes);
-        self.memory.note_written(address, bytes.len());
-        Ok(())
-    }
-
-    /// Copies bytes from global memory.
-    ///
-    /// # Errors
-    /// If one buffer does not contain all of them.
-    pub fn read(&mut self, address: u64, bytes: &mut [u8]) -> Result<(), Fault> {
-        bytes.copy_from_slice(self.memory.host_bytes(address, bytes.len())?);
-        Ok(())
-    }
-
     /// Puts a module's variables into global memory.
     ///
     /// # Errors
@@ -147,13 +113,12 @@ impl Gpu {
     pub fn load(&mut self, module: &Module) -> Result<Loaded, Fault> {
         let mut addresses = Vec::new();
         for variable in &module.variables {
-            let is_in_memory = matches!(variable.space, Space::Global | Space::Const);
-            let address = if is_in_memory { self.memory.allocate(variable.bytes.max(1))? } else { 0 };
-            if is_in_memory {
-                let bytes = self.memory.host_bytes(address, usize::try_from(variable.bytes).unwrap_or(0))?;
-                bytes.fill(0);
-                bytes[..variable.initial.len()].copy_from_slice(&variable.initial);
-                self.memory.note_written(address, usize::try_from(variable.bytes).unwrap_or(0));
+            let mut address = 0;
+            if matches!(variable.space, Space::Global | Space::Const) {
+                address = self.allocate(variable.bytes.max(1))?;
+                let mut bytes = variable.initial.clone();
+                bytes.resize(usize::try_from(variable.bytes).unwrap_or(0), 0);
+                self.write(address, &bytes)?;
             }
             addresses.push(address);
         }
@@ -165,19 +130,9 @@ impl Gpu {
     /// # Errors
     /// If the launch is impossible, or the kernel has a fault; memory is then as the kernel left it.
     pub fn launch(&mut self, kernel: &Kernel, launch: &Launch, arguments: &[Argument]) -> Result<Report, Fault> {
-        let report = self.launch_observed(kernel, launch, arguments, &mut ());
-        self.memory.take_for_written();
+        let report = run(&mut self.memory, kernel, launch, arguments, Vec::new());
+        // Without checks, everything counts as written.
+        self.memory.buffers.iter_mut().for_each(|buffer| buffer.unwritten = Unwritten::Nothing);
         report
-    }
-
-    /// Runs a kernel to its end, with an observer.
-    pub(crate) fn launch_observed<O: Observer>(
-        &mut self,
-        kernel: &Kernel,
-        launch: &Launch,
-        arguments: &[Argument],
-        observer: &mut O,
-    ) -> Result<Report, Fault> {
-        launch::run(&mut self.memory, kernel, launch, arguments, observer)
     }
 }

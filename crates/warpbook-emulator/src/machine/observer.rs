@@ -1,20 +1,19 @@
 //! The view of a launch that checks and counts have.
 //!
-//! A launch is generic over its observer: the observer `()` compiles to nothing, and a pair joins two.
+//! A launch tells everything to each observer of a list. If the list is empty, it gathers nothing.
 
 use super::launch::Identity;
 use super::memory::Memory;
+use super::names::Names;
 use crate::compute::Lanes;
 use crate::program::{Access, Collective, Kernel, Step};
-use crate::{Fault, Thread};
+use crate::{Cause, Fault, Thread};
 
 /// An instruction that is about to run, with its warp's registers before it.
 pub(crate) struct Moment<'a> {
     pub(crate) kernel: &'a Kernel,
     /// The block that runs.
     pub(crate) identity: &'a Identity,
-    /// The block's index among the resident blocks, which a later block takes over.
-    pub(crate) resident: usize,
     /// The warp's number in its block.
     pub(crate) warp: u32,
     /// The index of the instruction in the kernel's steps.
@@ -26,6 +25,8 @@ pub(crate) struct Moment<'a> {
     /// Global memory and the block's shared memory, before the instruction.
     pub(crate) memory: &'a Memory,
     pub(crate) shared: &'a [u8],
+    /// Names of buffers for messages.
+    pub(crate) names: &'a Names,
 }
 
 impl<'a> Moment<'a> {
@@ -34,8 +35,13 @@ impl<'a> Moment<'a> {
     }
 
     /// Returns the thread of a lane.
-    pub(crate) fn thread(&self, lane: u32) -> Thread {
-        Thread { block: self.identity.block, thread: self.identity.thread(self.warp * 32 + lane) }
+    pub(crate) fn thread(&self, lane: usize) -> Thread {
+        self.identity.thread(self.warp, lane)
+    }
+
+    /// Makes a fault of a lane at the instruction.
+    pub(crate) fn fault(&self, cause: Cause, lane: usize, message: impl Into<String>) -> Fault {
+        Fault { thread: Some(self.thread(lane)), ..Fault::new(cause, message) }.at(self.step())
     }
 }
 
@@ -68,18 +74,18 @@ impl Request<'_> {
     }
 }
 
+/// Puts the state of a block that starts where its predecessor's is; the places of resident blocks begin in order.
+pub(crate) fn start<T>(blocks: &mut Vec<T>, identity: &Identity, block: T) {
+    match blocks.get_mut(identity.resident) {
+        Some(place) => *place = block,
+        None => blocks.push(block),
+    }
+}
+
 /// Watches a launch. An error ends it.
 pub(crate) trait Observer {
-    /// True if nothing is observed, so that a launch gathers nothing.
-    const IS_OFF: bool = false;
-
     /// Called when a block becomes resident.
-    fn block_starts(&mut self, _kernel: &Kernel, _resident: usize, _identity: &Identity) {}
-
-    /// Called when all threads of a block have exited.
-    fn block_ends(&mut self, _kernel: &Kernel, _resident: usize) -> Result<(), Fault> {
-        Ok(())
-    }
+    fn block_starts(&mut self, _identity: &Identity) {}
 
     /// Called before an instruction runs. At a branch, `active` lanes take it, and the other `lanes` do not.
     fn step(&mut self, _moment: &Moment) -> Result<(), Fault> {
@@ -91,63 +97,13 @@ pub(crate) trait Observer {
         Ok(())
     }
 
-    /// Called before lanes perform a collective operation, in groups that reached it at the same instruction.
-    fn collective(
-        &mut self,
-        _resident: usize,
-        _warp: u32,
-        _parties: &[(u32, &Collective)],
-        _rows: &[Lanes],
-    ) -> Result<(), Fault> {
+    /// Called before lanes perform a collective operation, in groups that reached it at the same instruction. The moment's lanes are those that came last.
+    fn collective(&mut self, _moment: &Moment, _parties: &[(u32, &Collective)]) -> Result<(), Fault> {
         Ok(())
     }
 
     /// Called when a barrier is complete, with the lanes of each warp that wait there; lanes that only arrive are not among them.
-    fn barrier(&mut self, _resident: usize, _number: usize, _waiting: &[(u32, u32)]) -> Result<(), Fault> {
+    fn barrier(&mut self, _: &Identity, _number: usize, _waiting: &[(u32, u32)]) -> Result<(), Fault> {
         Ok(())
-    }
-}
-
-impl Observer for () {
-    const IS_OFF: bool = true;
-}
-
-impl<A: Observer, B: Observer> Observer for (A, B) {
-    const IS_OFF: bool = A::IS_OFF && B::IS_OFF;
-
-    fn block_starts(&mut self, kernel: &Kernel, resident: usize, identity: &Identity) {
-        self.0.block_starts(kernel, resident, identity);
-        self.1.block_starts(kernel, resident, identity);
-    }
-
-    fn block_ends(&mut self, kernel: &Kernel, resident: usize) -> Result<(), Fault> {
-        self.0.block_ends(kernel, resident)?;
-        self.1.block_ends(kernel, resident)
-    }
-
-    fn step(&mut self, moment: &Moment) -> Result<(), Fault> {
-        self.0.step(moment)?;
-        self.1.step(moment)
-    }
-
-    fn access(&mut self, request: &Request) -> Result<(), Fault> {
-        self.0.access(request)?;
-        self.1.access(request)
-    }
-
-    fn collective(
-        &mut self,
-        resident: usize,
-        warp: u32,
-        parties: &[(u32, &Collective)],
-        rows: &[Lanes],
-    ) -> Result<(), Fault> {
-        self.0.collective(resident, warp, parties, rows)?;
-        self.1.collective(resident, warp, parties, rows)
-    }
-
-    fn barrier(&mut self, resident: usize, number: usize, waiting: &[(u32, u32)]) -> Result<(), Fault> {
-        self.0.barrier(resident, number, waiting)?;
-        self.1.barrier(resident, number, waiting)
     }
 }

@@ -16,36 +16,31 @@ const MOST_TEXT: usize = 4096;
 pub(super) fn print(
     warp: &mut Warp,
     [format, arguments, result]: [i64; 3],
-    active: u32,
     context: &mut Context,
 ) -> Result<(), Fault> {
-    for lane in lanes(active) {
+    for lane in lanes(context.active) {
         let mut call = Call { warp: &mut *warp, context: &mut *context, lane, arguments: 0 };
         call.arguments = call.parameter(arguments);
         let address = call.parameter(format);
         let Some(format) = call.text(address) else {
-            return Err(warp.fault(
-                Cause::OutOfBounds,
-                "The format of `printf` is outside every buffer.",
-                lane,
-                context,
-            ));
+            let message = "The format of `printf` is outside every buffer.";
+            return Err(warp.fault(Cause::OutOfBounds, message, lane, context));
         };
         let line = call.formatted(&format);
         let converted = format.matches('%').count() as u64;
         if let Some(place) = call.warp.bytes(lane, (Space::Local, result.cast_unsigned()), 4, call.context) {
             write(place, converted);
         }
-        if context.progress.printed.len() + line.len() <= MOST_PRINTED {
-            context.progress.printed.push_str(&line);
+        if context.grid.printed.len() + line.len() <= MOST_PRINTED {
+            context.grid.printed.push_str(&line);
         }
     }
     Ok(())
 }
 
 /// Returns the fault of a failed assertion.
-pub(super) fn assertion(warp: &mut Warp, places: &[i64; 3], active: u32, context: &mut Context) -> Fault {
-    let lane = active.trailing_zeros() as usize;
+pub(super) fn assertion(warp: &mut Warp, places: &[i64; 3], context: &mut Context) -> Fault {
+    let lane = context.active.trailing_zeros() as usize;
     let mut call = Call { warp: &mut *warp, context: &mut *context, lane, arguments: 0 };
     let address = call.parameter(places[0]);
     let message = format!("The assertion `{}` failed.", call.text(address).unwrap_or_default());
@@ -53,15 +48,15 @@ pub(super) fn assertion(warp: &mut Warp, places: &[i64; 3], active: u32, context
 }
 
 /// A call by one lane.
-struct Call<'w, 'c> {
+struct Call<'w, 'c, 'g> {
     warp: &'w mut Warp,
-    context: &'w mut Context<'c>,
+    context: &'w mut Context<'c, 'g>,
     lane: usize,
     /// Address of the next argument.
     arguments: u64,
 }
 
-impl Call<'_, '_> {
+impl Call<'_, '_, '_> {
     /// Reads a parameter of 8 bytes from the thread's frame.
     fn parameter(&mut self, place: i64) -> u64 {
         self.warp
@@ -118,12 +113,10 @@ impl Call<'_, '_> {
                 bytes = if length == 'h' { 4 } else { 8 };
             }
             let kind = rest.next().unwrap_or('%');
-            let text = self.converted(kind, bytes, precision);
-            let text = if flags.contains('+') && "dieEfFgG".contains(kind) && !text.starts_with('-') {
-                format!("+{text}")
-            } else {
-                text
-            };
+            let mut text = self.converted(kind, bytes, precision);
+            if flags.contains('+') && "dieEfFgG".contains(kind) && !text.starts_with('-') {
+                text.insert(0, '+');
+            }
             let missing = width.saturating_sub(text.chars().count());
             let digits = usize::from(text.starts_with(['-', '+']));
             out += &match (flags.contains('-'), flags.contains('0') && !"scp".contains(kind)) {

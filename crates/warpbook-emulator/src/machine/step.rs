@@ -1,22 +1,16 @@
 //! Instructions that change the registers of their active lanes.
 
 use super::block::Context;
-use super::observer::Observer;
 use super::print;
 use super::warp::Warp;
-use crate::compute::{LANES, each};
+use crate::compute::{LANES, each, ones};
 use crate::program::{Action, Comparison};
 use crate::{Cause, Fault};
 
 impl Warp {
     /// Executes an instruction that neither jumps nor waits.
-    pub(super) fn execute<O: Observer>(
-        &mut self,
-        action: &Action,
-        active: u32,
-        context: &mut Context,
-        observer: &mut O,
-    ) -> Result<(), Fault> {
+    pub(super) fn execute(&mut self, action: &Action, context: &mut Context) -> Result<(), Fault> {
+        let active = context.active;
         match action {
             Action::Compute { compute, into, from } => {
                 let mut values = [0; LANES];
@@ -28,37 +22,38 @@ impl Warp {
                 let mut values = [0; LANES];
                 for (part, row) in (0..).zip(parts) {
                     let row = self.row(*row);
-                    (0..LANES).for_each(|lane| values[lane] |= low(row[lane], *bits) << (part * bits));
+                    (0..LANES).for_each(|lane| values[lane] |= (row[lane] & ones(*bits)) << (part * bits));
                 }
                 self.set(*into, active, &values);
             }
             Action::Unpack { from, parts, bits } => {
                 let from = *self.row(*from);
                 for (part, row) in (0..).zip(parts) {
-                    self.set(*row, active, &from.map(|value| low(value >> (part * bits), *bits)));
+                    self.set(*row, active, &from.map(|value| (value >> (part * bits)) & ones(*bits)));
                 }
             }
-            Action::Load(access, into) => self.load(access, into, active, context, observer)?,
-            Action::Store(access, from) => self.store(access, from, active, context, observer)?,
+            Action::Load(access, into) => self.load(access, into, context)?,
+            Action::Store(access, from) => self.store(access, from, context)?,
             Action::Atomic { access, update, into, operands } => {
-                self.atomic(access, (*update, *into, *operands), active, context, observer)?;
+                self.atomic(access, (*update, *into, *operands), context)?;
             }
             Action::ActiveMask(into) => self.set(*into, active, &[active.into(); LANES]),
-            Action::Clock(into) => self.set(*into, active, &[context.progress.steps; LANES]),
-            Action::Print(places) => print::print(self, *places, active, context)?,
-            Action::Assertion(places) => return Err(print::assertion(self, places, active, context)),
+            Action::Clock(into) => self.set(*into, active, &[context.grid.steps; LANES]),
+            Action::Print(places) => print::print(self, *places, context)?,
+            Action::Assertion(places) => return Err(print::assertion(self, places, context)),
             Action::Trap => {
                 let lane = active.trailing_zeros() as usize;
                 return Err(self.fault(Cause::Trap, "The kernel stopped itself with a trap.", lane, context));
             }
-            Action::Nothing | Action::Fence { .. } => {}
-            // The warp's loop handles these.
+            // The warp's loop handles jumps and waits; hints and fences change no register.
             Action::Branch(_)
-            | Action::BranchTable { .. }
+            | Action::BranchTable(..)
             | Action::Exit
             | Action::Barrier(_)
             | Action::Collective(_)
-            | Action::Pause => {}
+            | Action::Pause
+            | Action::Nothing
+            | Action::Fence { .. } => {}
         }
         Ok(())
     }
@@ -76,9 +71,4 @@ impl Warp {
         self.set(comparison.opposite_into, active, &opposite);
         self.set(comparison.into, active, &outcome);
     }
-}
-
-/// Returns the lowest bits of a value.
-pub(crate) fn low(value: u64, bits: u32) -> u64 {
-    if bits >= 64 { value } else { value & ((1 << bits) - 1) }
 }

@@ -4,14 +4,12 @@
 //! splits that get there wait until all lanes have arrived or exited, and continue as one. Every split of a warp runs in turn, so that lanes may wait for
 //! others of their own warp. Lanes that have waited at a join for too long go on without the others.
 
-use super::LIMITS;
 use super::block::Context;
 use super::launch::Identity;
 use super::memory::POISON;
-use super::observer::{Moment, Observer};
 use crate::compute::{LANES, Lanes, Word};
-use crate::program::{Action, Kernel, NONE, Row, RowKind, Special, Step};
-use crate::{Cause, Fault, Thread};
+use crate::program::{Action, Kernel, Lane, NONE, Row, RowKind, SPECIALS, Step};
+use crate::{Cause, Fault};
 use std::collections::VecDeque;
 
 /// Instructions in a split's turn.
@@ -34,7 +32,7 @@ pub(super) struct Split {
 pub(super) enum Waits {
     No,
     /// A barrier of the block.
-    Barrier(u32),
+    Barrier(usize),
     /// Other lanes of the warp, by the mask that the instruction names.
     Lanes(u32),
 }
@@ -62,7 +60,6 @@ pub(super) struct Warp {
     free_joins: Vec<u32>,
     /// The warp's number in its block.
     pub(super) number: u32,
-    first_thread: u32,
 }
 
 /// Returns the lanes of a mask.
@@ -77,14 +74,17 @@ pub(crate) fn lanes(mask: u32) -> impl Iterator<Item = usize> {
     })
 }
 
+/// Returns the lanes of a mask for which a condition holds.
+pub(crate) fn lanes_where(mask: u32, holds: impl Fn(usize) -> bool) -> u32 {
+    lanes(mask).filter(|lane| holds(*lane)).fold(0, |all, lane| all | 1 << lane)
+}
+
 impl Warp {
     /// Makes a warp of a block at its first instruction.
     pub(super) fn new(kernel: &Kernel, identity: &Identity, number: u32, mut rows: Vec<Lanes>) -> Self {
-        let first_thread = number * 32;
-        let threads = identity.threads_of_block() - first_thread;
-        let live = if threads >= 32 { u32::MAX } else { (1 << threads) - 1 };
+        let live = identity.lanes(number);
         rows.clear();
-        rows.extend(kernel.rows.iter().map(|kind| first_row(*kind, identity, number, kernel)));
+        rows.extend(kernel.rows.iter().map(|kind| first_row(*kind, kernel, identity, number)));
         Self {
             rows,
             frames: vec![POISON; LANES * usize::try_from(kernel.frame_bytes).unwrap_or(0)],
@@ -93,41 +93,17 @@ impl Warp {
             joins: Vec::new(),
             free_joins: Vec::new(),
             number,
-            first_thread,
-        }
-    }
-
-    /// Returns the thread of a lane.
-    pub(super) fn thread(&self, lane: usize, identity: &Identity) -> Thread {
-        let index = self.first_thread + u32::try_from(lane).unwrap_or(0);
-        Thread { block: identity.block, thread: identity.thread(index) }
-    }
-
-    /// Returns an observer's view of the current instruction.
-    pub(super) fn moment<'a>(&'a self, active: u32, context: &'a Context) -> Moment<'a> {
-        let Context { kernel, identity, resident, at, lanes, memory, shared, .. } = context;
-        Moment {
-            kernel,
-            identity,
-            resident: *resident,
-            warp: self.number,
-            at: *at,
-            lanes: *lanes,
-            active,
-            rows: &self.rows,
-            memory,
-            shared,
         }
     }
 
     /// Gives every split that can run a turn; returns true if one has run.
-    pub(super) fn turn<O: Observer>(&mut self, context: &mut Context, observer: &mut O) -> Result<bool, Fault> {
+    pub(super) fn turn(&mut self, context: &mut Context) -> Result<bool, Fault> {
         let mut has_run = false;
         for _ in 0..self.splits.len() {
             let Some(split) = self.splits.pop_front() else { break };
             if split.waits == Waits::No {
                 has_run = true;
-                self.run(split, context, observer)?;
+                self.run(split, context)?;
             } else {
                 self.splits.push_back(split);
             }
@@ -136,7 +112,7 @@ impl Warp {
     }
 
     /// Runs a split until it ends, waits, or has had its turn.
-    fn run<O: Observer>(&mut self, mut split: Split, context: &mut Context, observer: &mut O) -> Result<(), Fault> {
+    fn run(&mut self, mut split: Split, context: &mut Context) -> Result<(), Fault> {
         for _ in 0..QUANTUM {
             while split.join != NONE && self.joins[split.join as usize].at == split.at {
                 match self.arrive(split) {
@@ -144,11 +120,10 @@ impl Warp {
                     None => return Ok(()),
                 }
             }
-            let kernel = context.kernel;
+            let kernel = context.grid.kernel;
             let step = &kernel.steps[split.at as usize];
-            let active = self.active(step, split.lanes);
-            (context.at, context.lanes) = (split.at, split.lanes);
-            match self.advance(split, step, active, context, observer) {
+            (context.at, context.lanes, context.active) = (split.at, split.lanes, self.active(step, split.lanes));
+            match self.advance(split, step, context) {
                 Ok(Some(next)) => split = next,
                 Ok(None) => return Ok(()),
                 Err(fault) => return Err(fault.at(step)),
@@ -161,32 +136,23 @@ impl Warp {
 
     /// Returns the lanes for which an instruction's guard holds.
     fn active(&self, step: &Step, mask: u32) -> u32 {
-        if step.guard == NONE {
-            return mask;
-        }
-        let row = &self.rows[step.guard as usize];
+        let Some((guard, is_negated)) = step.guard else { return mask };
+        let row = self.row(guard);
         let holds = (0..LANES).fold(0, |all, lane| all | (u32::take(row[lane]) & 1) << lane);
-        mask & if step.guard_negated { !holds } else { holds }
+        mask & if is_negated { !holds } else { holds }
     }
 
     /// Runs one instruction; returns what goes on at once.
-    fn advance<O: Observer>(
-        &mut self,
-        mut split: Split,
-        step: &Step,
-        active: u32,
-        context: &mut Context,
-        observer: &mut O,
-    ) -> Result<Option<Split>, Fault> {
-        context.count(active)?;
-        observer.step(&self.moment(active, context))?;
-        let next = split.at + 1;
+    fn advance(&mut self, mut split: Split, step: &Step, context: &mut Context) -> Result<Option<Split>, Fault> {
+        context.count()?;
+        context.observe(self, |observer, moment| observer.step(moment))?;
+        let (active, next) = (context.active, split.at + 1);
         match &step.action {
             Action::Branch(target) => {
                 let ways = [(active, *target), (split.lanes & !active, next)];
                 return Ok(Some(self.part(split, step.meet, &ways)));
             }
-            Action::BranchTable { index, targets } => {
+            Action::BranchTable(index, targets) => {
                 let row = self.rows[*index as usize];
                 let mut ways = vec![(split.lanes & !active, next)];
                 for lane in lanes(active) {
@@ -202,7 +168,7 @@ impl Warp {
             }
             Action::Exit => {
                 split.lanes &= !active;
-                self.exit(active, split.join, context, observer)?;
+                self.exit(active, split.join, context)?;
                 if split.lanes == 0 {
                     return Ok(None);
                 }
@@ -213,13 +179,13 @@ impl Warp {
             }
             Action::Collective(collective) if active != 0 => {
                 let split = self.only(split, active);
-                return self.reach_collective(split, collective, context, observer);
+                return self.reach_collective(split, collective, context);
             }
             Action::Pause => {
                 self.splits.push_back(Split { at: next, ..split });
                 return Ok(None);
             }
-            action if active != 0 => self.execute(action, active, context, observer)?,
+            action if active != 0 => self.execute(action, context)?,
             _ => {}
         }
         split.at = next;
@@ -280,15 +246,8 @@ impl Warp {
     }
 
     /// Ends lanes, for which joins and collective operations no longer wait.
-    fn exit<O: Observer>(
-        &mut self,
-        gone: u32,
-        join: u32,
-        context: &mut Context,
-        observer: &mut O,
-    ) -> Result<(), Fault> {
+    fn exit(&mut self, gone: u32, mut join: u32, context: &mut Context) -> Result<(), Fault> {
         self.live &= !gone;
-        let mut join = join;
         while join != NONE {
             let at = join as usize;
             let parent = self.joins[at].parent;
@@ -298,7 +257,7 @@ impl Warp {
             }
             join = parent;
         }
-        self.complete_collectives(context, observer)
+        self.complete_collectives(context)
     }
 
     /// Lets lanes go on that have waited too long for a split.
@@ -334,7 +293,7 @@ impl Warp {
 
     /// Makes a fault of one lane.
     pub(super) fn fault(&self, cause: Cause, message: impl Into<String>, lane: usize, context: &Context) -> Fault {
-        Fault { thread: Some(self.thread(lane, context.identity)), ..Fault::new(cause, message) }
+        Fault { thread: Some(context.identity.thread(self.number, lane)), ..Fault::new(cause, message) }
     }
 
     pub(super) fn row(&self, row: Row) -> &Lanes {
@@ -356,34 +315,14 @@ impl Warp {
 }
 
 /// Returns the initial contents of a row.
-fn first_row(kind: RowKind, identity: &Identity, warp: u32, kernel: &Kernel) -> Lanes {
-    let special = match kind {
-        RowKind::Register(bytes) => return [u64::MAX >> (64 - 8 * bytes); LANES],
-        RowKind::Constant(value) => return [value; LANES],
-        RowKind::DynamicShared(offset) => return [kernel.shared_bytes.wrapping_add_signed(offset); LANES],
-        RowKind::Special(special) => special,
-    };
-    std::array::from_fn(|lane| {
-        let lane = u32::try_from(lane).unwrap_or(0);
-        let axis = |of: [u32; 3], axis: u8| u64::from(of[usize::from(axis)]);
-        match special {
-            Special::Thread(a) => axis(identity.thread(warp * 32 + lane), a),
-            Special::Threads(a) => axis(identity.threads, a),
-            Special::Block(a) => axis(identity.block, a),
-            Special::Blocks(a) => axis(identity.blocks, a),
-            Special::Lane => lane.into(),
-            Special::Warp => warp.into(),
-            Special::Warps => u64::from(LIMITS.multiprocessor_threads / 32),
-            Special::Multiprocessor => u64::from(identity.linear_block() % LIMITS.multiprocessors),
-            Special::Multiprocessors => LIMITS.multiprocessors.into(),
-            Special::GridId => 1,
-            Special::MaskEqual => 1 << lane,
-            Special::MaskLess => (1 << lane) - 1,
-            Special::MaskLessEqual => (2 << lane) - 1,
-            Special::MaskGreater => 0xffff_ffff & !((2 << lane) - 1),
-            Special::MaskGreaterEqual => 0xffff_ffff & !((1 << lane) - 1),
-            Special::DynamicSharedBytes => identity.dynamic_shared,
-            Special::SharedBytes => kernel.shared_bytes + identity.dynamic_shared,
-        }
-    })
+fn first_row(kind: RowKind, kernel: &Kernel, identity: &Identity, warp: u32) -> Lanes {
+    match kind {
+        RowKind::Register(_) => [kind.register_mask(); LANES],
+        RowKind::Constant(value) => [value; LANES],
+        RowKind::DynamicShared(offset) => [kernel.shared_bytes.wrapping_add_signed(offset); LANES],
+        RowKind::Special(special) => std::array::from_fn(|lane| {
+            let (_, value) = SPECIALS[special];
+            value(&Lane { identity, warp, number: u32::take(lane as u64) })
+        }),
+    }
 }

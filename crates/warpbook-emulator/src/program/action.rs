@@ -16,9 +16,8 @@ pub(crate) type Update = fn(u64, u64, u64) -> u64;
 /// One instruction, ready to run.
 #[derive(Debug, Clone)]
 pub(crate) struct Step {
-    /// The predicate that guards it, or [`NONE`]. With `guard_negated` it has to be false.
-    pub(crate) guard: Row,
-    pub(crate) guard_negated: bool,
+    /// The predicate that guards it, and true if the predicate has to be false.
+    pub(crate) guard: Option<(Row, bool)>,
     pub(crate) action: Action,
     /// The opcode with its modifiers; empty for the exit at the end.
     pub(crate) opcode: Arc<str>,
@@ -42,12 +41,12 @@ pub(crate) enum Action {
     Pack {
         into: Row,
         parts: Vec<Row>,
-        bits: u32,
+        bits: u64,
     },
     Unpack {
         from: Row,
         parts: Vec<Row>,
-        bits: u32,
+        bits: u64,
     },
     /// Loads values into registers; [`NONE`] drops a value.
     Load(Access, Vec<Row>),
@@ -59,10 +58,8 @@ pub(crate) enum Action {
         operands: [Row; 2],
     },
     Branch(u32),
-    BranchTable {
-        index: Row,
-        targets: Vec<u32>,
-    },
+    /// The index, and the targets by index.
+    BranchTable(Row, Vec<u32>),
     Exit,
     Trap,
     Barrier(Barrier),

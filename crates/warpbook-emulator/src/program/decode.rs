@@ -1,10 +1,10 @@
 //! Decoding of instructions: operands to rows, opcodes to actions.
 
 use super::action::{Action, Comparison, NONE, Row};
-use super::functions::{Decoder, Place, count};
-use super::rows::{RowKind, Special};
+use super::functions::{Decoder, Place};
+use super::rows::{RowKind, SPECIALS};
 use crate::Refusal;
-use crate::compute::{self, Apply, Compute, each};
+use crate::compute::{self, Apply, Compute, each, mask};
 use crate::machine::{LOCAL_WINDOW, SHARED_WINDOW};
 use crate::ptx::{Operand, Register, Space, Type, VariableId};
 
@@ -31,16 +31,15 @@ impl<'m> Decoder<'m> {
 
     /// Returns the row of an operand that is read; `bytes` is the size of a constant.
     pub(super) fn row(&mut self, operand: &Operand, bytes: u8) -> Result<Row, Refusal> {
-        let mask = u64::MAX >> (64 - 8 * bytes);
         match operand {
             Operand::Register(register) => Ok(self.register(*register)),
-            Operand::Integer(value) => Ok(self.constant(value & mask)),
+            Operand::Integer(value) => Ok(self.constant(value & mask(bytes))),
             Operand::Single(bits) if bytes == 8 => Ok(self.constant(f64::from(f32::from_bits(*bits)).to_bits())),
             Operand::Single(bits) => Ok(self.constant((*bits).into())),
             #[allow(clippy::cast_possible_truncation)]
             Operand::Double(bits) if bytes == 4 => Ok(self.constant((f64::from_bits(*bits) as f32).to_bits().into())),
             Operand::Double(bits) => Ok(self.constant(*bits)),
-            Operand::Special(name) => match Special::parse(name) {
+            Operand::Special(name) => match SPECIALS.iter().position(|(known, _)| known == name) {
                 Some(special) => Ok(self.fixed_row(RowKind::Special(special))),
                 None => Err(Refusal::new(self.current.at, format!("The register `{name}` is not supported."))),
             },
@@ -140,12 +139,12 @@ impl<'m> Decoder<'m> {
     /// Decodes `setp.lt.and.s32 p|q, a, b, c;` and the like.
     fn compare(&mut self, parts: &[&str]) -> Result<Action, Refusal> {
         let (name, combine, ty) = match parts[1..] {
-            [name, ty] => (name, None, ty),
-            [name, combine, ty] => (name, compute::combination(combine), ty),
+            [name, ty] => (name, Some(None), ty),
+            [name, combine, ty] => (name, compute::combination(combine).map(Some), ty),
             _ => return self.refuse("is not supported."),
         };
-        let ty = Type::parse(ty).filter(|_| combine.is_some() == (parts.len() == 4));
-        let Some((ty, compare)) = ty.and_then(|ty| Some((ty, compute::comparison(name, ty)?))) else {
+        let compare = Type::parse(ty).and_then(|ty| Some((ty, compute::comparison(name, ty)?)));
+        let (Some((ty, compare)), Some(combine)) = (compare, combine) else {
             return self.refuse("is not supported.");
         };
         let operands = &self.current.operands;
@@ -167,7 +166,7 @@ impl<'m> Decoder<'m> {
     fn move_value(&mut self, parts: &[&str]) -> Result<Action, Refusal> {
         let [into, from] = self.take::<2>()?;
         let bytes = parts.get(1).and_then(|ty| Type::parse(ty)).map_or(8, Type::bytes);
-        let part_bits = |parts: &[Operand]| u32::from(bytes) * 8 / count(parts.len()).max(1);
+        let part_bits = |parts: &[Operand]| u64::from(bytes) * 8 / (parts.len() as u64).max(1);
         match (into, from) {
             (_, Operand::Special(name)) if name.contains("clock") || name == "%globaltimer" => {
                 Ok(Action::Clock(self.result(into)?))
@@ -195,19 +194,12 @@ impl<'m> Decoder<'m> {
             _ => self.refuse("needs a table of labels."),
         };
         let targets = all.iter().map(target).collect::<Result<_, _>>()?;
-        Ok(Action::BranchTable { index: self.row(index, 4)?, targets })
+        Ok(Action::BranchTable(self.row(index, 4)?, targets))
     }
 
     /// Decodes a call of the runtime.
     fn call(&mut self) -> Result<Action, Refusal> {
-        let (mut name, mut lists) = ("", Vec::new());
-        for operand in &self.current.operands {
-            match operand {
-                Operand::Function(function) => name = function,
-                Operand::List(list) => lists.push(list),
-                _ => {}
-            }
-        }
+        let (name, lists) = self.call_parts();
         let mut place = |operand: &Operand| match operand {
             Operand::Variable(id @ VariableId::Function(_), 0) => match self.place(*id) {
                 Place::Frame(start) => Ok(start.cast_signed()),
@@ -215,14 +207,14 @@ impl<'m> Decoder<'m> {
             },
             _ => self.refuse("needs variables for its parameters."),
         };
-        match (name, lists.as_slice()) {
+        match (name.unwrap_or_default(), lists.as_slice()) {
             ("vprintf", [results, parameters]) if results.len() == 1 && parameters.len() == 2 => {
                 Ok(Action::Print([place(&parameters[0])?, place(&parameters[1])?, place(&results[0])?]))
             }
             ("__assertfail", [parameters]) if parameters.len() >= 3 => {
                 Ok(Action::Assertion([place(&parameters[0])?, place(&parameters[1])?, place(&parameters[2])?]))
             }
-            _ => Err(Refusal::new(self.current.at, format!("A call of `{name}` is not supported."))),
+            (name, _) => Err(Refusal::new(self.current.at, format!("A call of `{name}` is not supported."))),
         }
     }
 

@@ -8,13 +8,12 @@ use crate::ptx::{Operand, Space, Type};
 
 /// A load's, store's or atomic's modifiers.
 struct Modifiers<'a> {
-    space: Space,
+    /// The access, still without an address.
+    access: Access,
     ty: Type,
     elements: usize,
     /// The operation of an atomic, such as `add`.
     operation: Option<&'a str>,
-    strength: Strength,
-    is_for_block: bool,
 }
 
 impl<'m> Decoder<'m> {
@@ -60,20 +59,22 @@ impl<'m> Decoder<'m> {
 
     fn access(&mut self, operand: &Operand, modifiers: &Modifiers) -> Result<Access, Refusal> {
         let Operand::Address(base, offset) = operand else { return self.refuse("needs an address.") };
-        let (space, base) = match &**base {
+        let mut access = Access { offset: *offset, ..modifiers.access.clone() };
+        match &**base {
             Operand::Variable(id, more) => {
                 let (space, row) = self.variable(*id, *more);
-                // A call's parameters are in the thread's frame.
-                (if modifiers.space == Space::Param { space } else { modifiers.space }, row)
+                access.base = row;
+                if access.space == Space::Param {
+                    // A call's parameters are in the thread's frame.
+                    access.space = space;
+                }
             }
-            _ if modifiers.space == Space::Param => {
+            _ if access.space == Space::Param => {
                 return self.refuse("with an address in a register is not supported.");
             }
-            base => (modifiers.space, self.row(base, 8)?),
-        };
-        let bytes = modifiers.ty.bytes();
-        let Modifiers { strength, is_for_block, .. } = *modifiers;
-        Ok(Access { space, bytes, sign_to: 0, base, offset: *offset, strength, is_for_block })
+            base => access.base = self.row(base, 8)?,
+        }
+        Ok(access)
     }
 
     fn atomic(&mut self, modifiers: &Modifiers, is_reduction: bool) -> Result<Action, Refusal> {
@@ -105,24 +106,26 @@ impl<'m> Decoder<'m> {
 /// Reads the modifiers; `None` if one is not supported.
 fn modifiers<'a>(parts: &[&'a str]) -> Option<Modifiers<'a>> {
     let is_atomic = matches!(parts[0], "atom" | "red");
-    let (mut space, mut ty, mut elements, mut operation) = (Space::Generic, None, 1, None);
-    let (mut strength, mut is_for_block) = (if is_atomic { Strength::Relaxed } else { Strength::Weak }, false);
+    let strength = if is_atomic { Strength::Relaxed } else { Strength::Weak };
+    let mut access =
+        Access { space: Space::Generic, bytes: 0, sign_to: 0, base: NONE, offset: 0, strength, is_for_block: false };
+    let (mut ty, mut elements, mut operation) = (None, 1, None);
     for part in &parts[1..] {
         match *part {
-            "weak" => strength = Strength::Weak,
-            "volatile" => strength = Strength::Volatile,
-            "relaxed" => strength = Strength::Relaxed,
-            "acquire" => strength = Strength::Acquire,
-            "release" => strength = Strength::Release,
-            "acq_rel" => strength = Strength::AcquireRelease,
-            "cta" => is_for_block = true,
+            "weak" => access.strength = Strength::Weak,
+            "volatile" => access.strength = Strength::Volatile,
+            "relaxed" => access.strength = Strength::Relaxed,
+            "acquire" => access.strength = Strength::Acquire,
+            "release" => access.strength = Strength::Release,
+            "acq_rel" => access.strength = Strength::AcquireRelease,
+            "cta" => access.is_for_block = true,
             "gpu" | "sys" => {}
             "ca" | "cg" | "cs" | "lu" | "cv" | "nc" | "wb" | "wt" | "noftz" => {}
             "v2" => elements = 2,
             "v4" => elements = 4,
             other if other.starts_with("L1::") || other.starts_with("L2::") => {}
             other => match (Space::parse(other), Type::parse(other)) {
-                (Some(found), _) => space = found,
+                (Some(found), _) => access.space = found,
                 (_, Some(found)) => ty = Some(found),
                 _ if is_atomic && operation.is_none() => operation = Some(other),
                 _ => return None,
@@ -130,7 +133,8 @@ fn modifiers<'a>(parts: &[&'a str]) -> Option<Modifiers<'a>> {
         }
     }
     let ty = ty.filter(|ty| *ty != Type::Predicate)?;
-    Some(Modifiers { space, ty, elements, operation, strength, is_for_block })
+    access.bytes = ty.bytes();
+    Some(Modifiers { access, ty, elements, operation })
 }
 
 /// Returns the function that computes an atomic's new value from the old one and two operands.

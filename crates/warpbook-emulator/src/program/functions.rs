@@ -100,8 +100,7 @@ impl<'m> Decoder<'m> {
         let places: Vec<Place> = parameters.iter().map(|p| Place::Parameter(p.offset)).collect();
         decoder.function(entry, &places)?;
         decoder.steps.push(Step {
-            guard: NONE,
-            guard_negated: false,
+            guard: None,
             action: Action::Exit,
             opcode: "".into(),
             meet: NONE,
@@ -151,7 +150,7 @@ impl<'m> Decoder<'m> {
         for step in own {
             match &mut self.steps[step].action {
                 Action::Branch(target) => *target = starts[*target as usize],
-                Action::BranchTable { targets, .. } => targets.iter_mut().for_each(|t| *t = starts[*t as usize]),
+                Action::BranchTable(_, targets) => targets.iter_mut().for_each(|t| *t = starts[*t as usize]),
                 _ => {}
             }
         }
@@ -163,14 +162,11 @@ impl<'m> Decoder<'m> {
     /// Decodes the instruction; `end` is the label at the function's end.
     fn step(&mut self, end: u32) -> Result<(), Refusal> {
         let instruction = self.current;
-        let (guard, guard_negated) = match instruction.guard {
-            Some((register, is_negated)) => (self.register(register), is_negated),
-            None => (NONE, false),
-        };
+        let guard = instruction.guard.map(|(register, is_negated)| (self.register(register), is_negated));
         let is_return = self.callers.len() > 1 && instruction.opcode.split('.').next() == Some("ret");
         let action = if is_return { Action::Branch(end) } else { self.action()? };
         let (line, place, opcode) = (instruction.at.0, instruction.place.clone(), instruction.opcode.as_str().into());
-        self.steps.push(Step { guard, guard_negated, action, opcode, meet: NONE, line, place });
+        self.steps.push(Step { guard, action, opcode, meet: NONE, line, place });
         Ok(())
     }
 
@@ -235,6 +231,19 @@ impl<'m> Decoder<'m> {
         self.first_register + register.0
     }
 
+    /// Returns the name of the function that a call names, and the lists of its results and parameters.
+    pub(super) fn call_parts(&self) -> (Option<&'m str>, Vec<&'m [Operand]>) {
+        let (mut name, mut lists) = (None, Vec::new());
+        for operand in &self.current.operands {
+            match operand {
+                Operand::Function(function) => name = name.or(Some(function.as_str())),
+                Operand::List(list) => lists.push(list.as_slice()),
+                _ => {}
+            }
+        }
+        (name, lists)
+    }
+
     /// Returns the device function that the instruction calls, with the places of results and parameters; `None` for other instructions and for calls
     /// of the runtime.
     fn callee(&mut self) -> Result<Option<(&'m Function, Vec<Place>)>, Refusal> {
@@ -243,12 +252,9 @@ impl<'m> Decoder<'m> {
             return Ok(None);
         }
         let refuse = |message: String| Err(Refusal::new(call.at, message));
-        let name = call.operands.iter().find_map(|operand| match operand {
-            Operand::Function(name) => Some(name),
-            _ => None,
-        });
+        let (name, lists) = self.call_parts();
         let Some(name) = name else { return refuse("A call through a pointer is not supported.".into()) };
-        let Some(function) = self.module.functions.iter().find(|f| f.name == *name) else {
+        let Some(function) = self.module.functions.iter().find(|f| f.name == name) else {
             return refuse(format!("`{name}` is not known."));
         };
         if !function.has_body {
@@ -258,14 +264,11 @@ impl<'m> Decoder<'m> {
             return refuse("A call that depends on a predicate is not supported.".into());
         }
         let mut places = Vec::new();
-        for operand in &call.operands {
-            let Operand::List(list) = operand else { continue };
-            for value in list {
-                let Operand::Variable(id @ VariableId::Function(_), 0) = value else {
-                    return refuse("A call's parameters have to be variables.".into());
-                };
-                places.push(self.place(*id));
-            }
+        for value in lists.into_iter().flatten() {
+            let Operand::Variable(id @ VariableId::Function(_), 0) = value else {
+                return refuse("A call's parameters have to be variables.".into());
+            };
+            places.push(self.place(*id));
         }
         if places.len() != function.results.len() + function.parameters.len() {
             return refuse(format!("`{name}` takes {} parameters.", function.parameters.len()));

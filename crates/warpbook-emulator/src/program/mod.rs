@@ -13,7 +13,7 @@ pub(crate) use action::{
     Access, Action, Barrier, BarrierKind, Collective, CollectiveKind, Comparison, NONE, Reduction, Row, Shuffle, Step,
     Strength, Update,
 };
-pub(crate) use rows::{RowKind, Special};
+pub(crate) use rows::{Lane, RowKind, SPECIALS};
 pub use supported::supported;
 
 use crate::Refusal;
@@ -49,12 +49,9 @@ impl Kernel {
             let known: Vec<&str> = module.entries().collect();
             return Err(Refusal::new((0, 0), format!("There is no entry `{name}`; there are {}.", known.join(", "))));
         };
-        let directive = |name: &str| entry.directives.iter().find(|(n, _)| n == name).map(|(_, numbers)| numbers);
         if let Some((name, _)) = entry.directives.iter().find(|(name, _)| name.contains("cluster")) {
-            return Err(Refusal::new(
-                entry.at,
-                format!("`{name}` is not supported: clusters need compute capability 9.0."),
-            ));
+            let message = format!("`{name}` is not supported: clusters need compute capability 9.0.");
+            return Err(Refusal::new(entry.at, message));
         }
         let (decoder, parameters) = Decoder::entry(module, addresses, entry)?;
         let Decoder { mut steps, rows, frame_bytes, shared_bytes, shared, .. } = decoder;
@@ -63,7 +60,9 @@ impl Kernel {
         shared.sort();
         flow::find_meeting_points(&mut steps);
         give_places(&mut steps);
-        let most_threads = directive(".maxntid").map_or(1024, |n| n.iter().fold(1, |a, b| u64::saturating_mul(a, *b)));
+        let maxntid = entry.directives.iter().find(|(name, _)| name == ".maxntid");
+        let most_threads = maxntid.map_or(1024, |(_, sizes)| sizes.iter().fold(1, |a, b| u64::saturating_mul(a, *b)));
+        let named = module.variables.iter().zip(addresses).filter(|(_, address)| **address != 0);
         Ok(Self {
             name: name.to_owned(),
             steps,
@@ -72,7 +71,7 @@ impl Kernel {
             shared_bytes,
             frame_bytes,
             most_threads,
-            variables: named_variables(module, addresses),
+            variables: named.map(|(variable, address)| (*address, variable.name.clone())).collect(),
             shared,
             argument_names: Vec::new(),
         })
@@ -111,11 +110,6 @@ fn give_places(steps: &mut [Step]) {
             None => step.place.clone_from(&next),
         }
     }
-}
-
-fn named_variables(module: &Module, addresses: &[u64]) -> Vec<(u64, String)> {
-    let named = module.variables.iter().zip(addresses).filter(|(_, address)| **address != 0);
-    named.map(|(variable, address)| (*address, variable.name.clone())).collect()
 }
 
 /// Returns the last name in a mangled one, such as `tile` in `_ZZ1kE4tile`.

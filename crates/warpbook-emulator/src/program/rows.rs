@@ -1,5 +1,8 @@
 //! The kinds of values in the rows of a warp's registers.
 
+use crate::compute::mask;
+use crate::machine::{Identity, LIMITS};
+
 /// The initial contents of a row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum RowKind {
@@ -9,74 +12,60 @@ pub(crate) enum RowKind {
     Constant(u64),
     /// The address of dynamic shared memory, plus an offset.
     DynamicShared(i64),
-    Special(Special),
+    /// A special register, by its index in [`SPECIALS`].
+    Special(usize),
 }
 
 impl RowKind {
     /// Returns a mask of a register's bits; 0 if the row is not a register.
     pub(crate) fn register_mask(self) -> u64 {
         match self {
-            Self::Register(bytes) => u64::MAX >> (64 - 8 * bytes),
+            Self::Register(bytes) => mask(bytes),
             _ => 0,
         }
     }
 }
 
-/// A register that the hardware sets.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(crate) enum Special {
-    /// Index of the thread in its block, by axis.
-    Thread(u8),
-    /// Threads of a block.
-    Threads(u8),
-    Block(u8),
-    Blocks(u8),
-    Lane,
-    Warp,
-    Warps,
-    Multiprocessor,
-    Multiprocessors,
-    GridId,
-    /// Masks of the lanes in relation to the lane itself.
-    MaskEqual,
-    MaskLess,
-    MaskLessEqual,
-    MaskGreater,
-    MaskGreaterEqual,
-    DynamicSharedBytes,
-    SharedBytes,
+/// A lane whose special registers are set when its warp starts.
+pub(crate) struct Lane<'a> {
+    pub(crate) identity: &'a Identity,
+    pub(crate) warp: u32,
+    pub(crate) number: u32,
 }
 
-impl Special {
-    pub(super) fn parse(name: &str) -> Option<Self> {
-        let axis = |name: &str| match name {
-            ".x" => Some(0),
-            ".y" => Some(1),
-            ".z" => Some(2),
-            _ => None,
-        };
-        let of_axis = |prefix: &str, make: fn(u8) -> Self| Some(make(axis(name.strip_prefix(prefix)?)?));
-        let simple = match name {
-            "%laneid" => Self::Lane,
-            "%warpid" => Self::Warp,
-            "%nwarpid" => Self::Warps,
-            "%smid" => Self::Multiprocessor,
-            "%nsmid" => Self::Multiprocessors,
-            "%gridid" => Self::GridId,
-            "%lanemask_eq" => Self::MaskEqual,
-            "%lanemask_lt" => Self::MaskLess,
-            "%lanemask_le" => Self::MaskLessEqual,
-            "%lanemask_gt" => Self::MaskGreater,
-            "%lanemask_ge" => Self::MaskGreaterEqual,
-            "%dynamic_smem_size" => Self::DynamicSharedBytes,
-            "%total_smem_size" => Self::SharedBytes,
-            _ => {
-                return of_axis("%tid", Self::Thread)
-                    .or_else(|| of_axis("%ntid", Self::Threads))
-                    .or_else(|| of_axis("%ctaid", Self::Block))
-                    .or_else(|| of_axis("%nctaid", Self::Blocks));
-            }
-        };
-        Some(simple)
+impl Lane<'_> {
+    fn thread(&self) -> [u32; 3] {
+        self.identity.index(self.warp * 32 + self.number)
     }
 }
+
+/// A register that the hardware sets: its name, and its value in a lane.
+type Special = (&'static str, fn(&Lane) -> u64);
+
+pub(crate) const SPECIALS: [Special; 25] = [
+    ("%tid.x", |lane| lane.thread()[0].into()),
+    ("%tid.y", |lane| lane.thread()[1].into()),
+    ("%tid.z", |lane| lane.thread()[2].into()),
+    ("%ntid.x", |lane| lane.identity.threads[0].into()),
+    ("%ntid.y", |lane| lane.identity.threads[1].into()),
+    ("%ntid.z", |lane| lane.identity.threads[2].into()),
+    ("%ctaid.x", |lane| lane.identity.block[0].into()),
+    ("%ctaid.y", |lane| lane.identity.block[1].into()),
+    ("%ctaid.z", |lane| lane.identity.block[2].into()),
+    ("%nctaid.x", |lane| lane.identity.blocks[0].into()),
+    ("%nctaid.y", |lane| lane.identity.blocks[1].into()),
+    ("%nctaid.z", |lane| lane.identity.blocks[2].into()),
+    ("%laneid", |lane| lane.number.into()),
+    ("%warpid", |lane| lane.warp.into()),
+    ("%nwarpid", |_| u64::from(LIMITS.multiprocessor_threads / 32)),
+    ("%smid", |lane| u64::from(lane.identity.linear_block() % LIMITS.multiprocessors)),
+    ("%nsmid", |_| LIMITS.multiprocessors.into()),
+    ("%gridid", |_| 1),
+    ("%lanemask_eq", |lane| 1 << lane.number),
+    ("%lanemask_lt", |lane| (1 << lane.number) - 1),
+    ("%lanemask_le", |lane| (2 << lane.number) - 1),
+    ("%lanemask_gt", |lane| 0xffff_ffff & !((2 << lane.number) - 1)),
+    ("%lanemask_ge", |lane| 0xffff_ffff & !((1 << lane.number) - 1)),
+    ("%dynamic_smem_size", |lane| lane.identity.dynamic_shared),
+    ("%total_smem_size", |lane| lane.identity.shared_bytes),
+];

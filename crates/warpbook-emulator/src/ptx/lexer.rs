@@ -128,13 +128,9 @@ impl<'a> Cursor<'a> {
             _ if digits.contains('.') => digits.parse().ok().map(|v: f64| Kind::Double(v.to_bits())),
             _ => digits.trim_end_matches('U').parse().ok().map(Kind::Integer),
         };
-        match number {
-            Some(number) => {
-                self.advance(length);
-                Ok(number)
-            }
-            None => self.refuse(format!("`{digits}` is not a number.")),
-        }
+        let Some(number) = number else { return self.refuse(format!("`{digits}` is not a number.")) };
+        self.advance(length);
+        Ok(number)
     }
 }
 

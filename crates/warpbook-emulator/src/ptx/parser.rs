@@ -1,7 +1,7 @@
 //! The parser of a module: directives, variables, and the heads of functions. Bodies are in `statements.rs`.
 
 use super::lexer::{Kind, Token, tokens};
-use super::tree::{Function, Module, Variable, VariableId};
+use super::tree::{Function, Module, Operand, Variable, VariableId};
 use super::types::{Space, Type};
 use crate::Refusal;
 use std::collections::HashMap;
@@ -51,7 +51,7 @@ pub(super) struct Parser<'a> {
     pub(super) files: HashMap<u64, Arc<str>>,
     pub(super) module: Module,
     /// The module's variables by name.
-    pub(super) names: HashMap<String, VariableId>,
+    pub(super) names: HashMap<String, Operand>,
 }
 
 impl<'a> Parser<'a> {
@@ -81,7 +81,11 @@ impl<'a> Parser<'a> {
 
     /// Takes the symbol if it comes next.
     pub(super) fn takes(&mut self, symbol: char) -> bool {
-        let is_next = self.peek() == Kind::Symbol(symbol);
+        self.takes_token(Kind::Symbol(symbol))
+    }
+
+    pub(super) fn takes_token(&mut self, token: Kind) -> bool {
+        let is_next = self.peek() == token;
         if is_next {
             self.next();
         }
@@ -93,32 +97,15 @@ impl<'a> Parser<'a> {
     }
 
     pub(super) fn word(&mut self) -> Result<&'a str, Refusal> {
-        match self.peek() {
-            Kind::Word(word) => {
-                self.next();
-                Ok(word)
-            }
-            _ => self.refuse("Expected a name."),
-        }
-    }
-
-    /// Takes the word if it comes next.
-    fn takes_word(&mut self, word: &str) -> bool {
-        let is_next = self.peek() == Kind::Word(word);
-        if is_next {
-            self.next();
-        }
-        is_next
+        let Kind::Word(word) = self.peek() else { return self.refuse("Expected a name.") };
+        self.next();
+        Ok(word)
     }
 
     pub(super) fn integer(&mut self) -> Result<u64, Refusal> {
-        match self.peek() {
-            Kind::Integer(number) => {
-                self.next();
-                Ok(number)
-            }
-            _ => self.refuse("Expected a number."),
-        }
+        let Kind::Integer(number) = self.peek() else { return self.refuse("Expected a number.") };
+        self.next();
+        Ok(number)
     }
 
     /// Skips the rest of a line, for directives without a semicolon.
@@ -137,14 +124,14 @@ impl<'a> Parser<'a> {
         let Kind::Word(word) = self.peek() else { return self.refuse("Expected a directive.") };
         match word {
             ".version" | ".target" | ".address_size" | ".file" => self.skip_line(),
-            ".section" => self.section()?,
-            ".pragma" => self.pragma()?,
+            ".section" => self.skip_past('}', "A section has no end.")?,
+            ".pragma" => self.skip_past(';', "Expected `;`.")?,
             ".entry" | ".func" => self.function()?,
             ".global" | ".const" | ".shared" => {
                 let variable = self.variable()?;
                 self.expect(';')?;
                 let id = VariableId::Module(index(self.module.variables.len()));
-                self.names.insert(variable.name.clone(), id);
+                self.names.insert(variable.name.clone(), Operand::Variable(id, 0));
                 self.module.variables.push(variable);
             }
             _ => return self.refuse(format!("`{word}` is not supported.")),
@@ -152,21 +139,11 @@ impl<'a> Parser<'a> {
         Ok(())
     }
 
-    pub(super) fn pragma(&mut self) -> Result<(), Refusal> {
-        self.next();
-        while !self.takes(';') {
+    /// Skips everything up to a symbol, and the symbol.
+    pub(super) fn skip_past(&mut self, symbol: char, complaint: &str) -> Result<(), Refusal> {
+        while !self.takes(symbol) {
             if self.next() == Kind::End {
-                return self.refuse("Expected `;`.");
-            }
-        }
-        Ok(())
-    }
-
-    /// Skips a section for debuggers.
-    fn section(&mut self) -> Result<(), Refusal> {
-        while !self.takes('}') {
-            if self.next() == Kind::End {
-                return self.refuse("A section has no end.");
+                return self.refuse(complaint);
             }
         }
         Ok(())
@@ -195,7 +172,7 @@ impl<'a> Parser<'a> {
                     if matches!(self.peek(), Kind::Word(".global" | ".const" | ".shared" | ".local")) {
                         self.next();
                     }
-                    if self.takes_word(".align") {
+                    if self.takes_token(Kind::Word(".align")) {
                         self.integer()?;
                     }
                 }
@@ -270,20 +247,19 @@ impl<'a> Parser<'a> {
             }
             directives.push((word.to_owned(), numbers));
         }
+        let has_body = !self.takes(';');
         let mut function = Function {
             name,
             is_entry,
             results,
             parameters,
             directives,
-            has_body: false,
-            registers: Vec::new(),
+            has_body,
             variables,
-            instructions: Vec::new(),
             at,
+            ..Function::default()
         };
-        if !self.takes(';') {
-            function.has_body = true;
+        if has_body {
             self.body(&mut function)?;
         }
         // A definition takes the place of its declaration.

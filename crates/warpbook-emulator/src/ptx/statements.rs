@@ -11,18 +11,11 @@ use std::sync::Arc;
 /// Limit on the registers of a function.
 const MOST_REGISTERS: u64 = 50_000;
 
-/// The meaning of a name.
-#[derive(Clone, Copy)]
-enum Named {
-    Register(Register),
-    Variable(VariableId),
-}
-
 /// State while a body is parsed.
 struct Body<'f> {
     function: &'f mut Function,
-    /// Names by scope, the innermost last.
-    scopes: Vec<HashMap<String, Named>>,
+    /// Registers and variables by name and scope, the innermost last.
+    scopes: Vec<HashMap<String, Operand>>,
     labels: HashMap<String, u32>,
     /// Labels that are jumped to, with their positions; an operand's target is an index here until the body's end.
     wanted: Vec<(String, (u32, u32))>,
@@ -32,11 +25,11 @@ struct Body<'f> {
 }
 
 impl Body<'_> {
-    fn named(&self, name: &str) -> Option<Named> {
-        self.scopes.iter().rev().find_map(|scope| scope.get(name)).copied()
+    fn named(&self, name: &str) -> Option<&Operand> {
+        self.scopes.iter().rev().find_map(|scope| scope.get(name))
     }
 
-    fn declare(&mut self, name: &str, named: Named) {
+    fn declare(&mut self, name: &str, named: Operand) {
         let innermost = self.scopes.last_mut().expect("a body has a scope");
         innermost.insert(name.to_owned(), named);
     }
@@ -47,7 +40,7 @@ impl Parser<'_> {
     pub(super) fn body(&mut self, function: &mut Function) -> Result<(), Refusal> {
         self.expect('{')?;
         let parameters = function.variables.iter().enumerate();
-        let of_variable = |i| Named::Variable(VariableId::Function(index(i)));
+        let of_variable = |i| Operand::Variable(VariableId::Function(index(i)), 0);
         let scope = parameters.map(|(i, v)| (v.name.clone(), of_variable(i))).collect();
         let (labels, tables) = (HashMap::new(), HashMap::new());
         let mut body =
@@ -77,16 +70,15 @@ impl Parser<'_> {
                 let variable = self.variable()?;
                 self.expect(';')?;
                 let id = VariableId::Function(index(body.function.variables.len()));
-                body.declare(&variable.name, Named::Variable(id));
+                body.declare(&variable.name, Operand::Variable(id, 0));
                 body.function.variables.push(variable);
             }
             Kind::Word(".loc") => body.place = self.place()?,
-            Kind::Word(".pragma") => self.pragma()?,
+            Kind::Word(".pragma") => self.skip_past(';', "Expected `;`.")?,
             Kind::Word(label) if self.peek_second() == Kind::Symbol(':') => {
                 self.next();
                 self.next();
-                if self.peek() == Kind::Word(".branchtargets") {
-                    self.next();
+                if self.takes_token(Kind::Word(".branchtargets")) {
                     let targets = self.operands(body, ';', 0)?;
                     body.tables.insert(label.to_owned(), Operand::Vector(targets));
                 } else {
@@ -123,7 +115,7 @@ impl Parser<'_> {
                 let register = Register(index(body.function.registers.len()));
                 body.function.registers.push(ty);
                 let name = if count.is_some() { format!("{prefix}{i}") } else { prefix.to_owned() };
-                body.declare(&name, Named::Register(register));
+                body.declare(&name, Operand::Register(register));
             }
             if !self.takes(',') {
                 return self.expect(';');
@@ -159,7 +151,7 @@ impl Parser<'_> {
             let is_negated = self.takes('!');
             let name = self.word()?;
             match body.named(name) {
-                Some(Named::Register(register)) => Some((register, is_negated)),
+                Some(Operand::Register(register)) => Some((*register, is_negated)),
                 _ => return self.refuse(format!("`{name}` is not a predicate.")),
             }
         } else {
@@ -186,45 +178,37 @@ impl Parser<'_> {
     }
 
     fn operand(&mut self, body: &mut Body, depth: u32) -> Result<Operand, Refusal> {
-        match self.peek() {
-            Kind::Symbol('{') => {
-                self.next();
-                Ok(Operand::Vector(self.operands(body, '}', depth)?))
-            }
-            Kind::Symbol('(') => {
-                self.next();
-                Ok(Operand::List(self.operands(body, ')', depth)?))
-            }
-            Kind::Symbol('[') => {
-                self.next();
-                let (base, offset) = match self.simple_operand(body)? {
-                    Operand::Variable(id, offset) => (Operand::Variable(id, 0), offset),
-                    other => (other, self.offset()?),
-                };
-                self.expect(']')?;
-                Ok(Operand::Address(Box::new(base), offset))
-            }
-            Kind::Symbol('!') => {
-                self.next();
-                match self.simple_operand(body)? {
-                    Operand::Register(register) => Ok(Operand::Not(register)),
-                    _ => self.refuse("Expected a predicate after `!`."),
-                }
-            }
-            _ => {
-                let first = self.simple_operand(body)?;
-                if !self.takes('|') {
-                    return Ok(first);
-                }
-                let second = self.simple_operand(body)?;
-                let register = |operand| match operand {
-                    Operand::Register(register) => Ok(Some(register)),
-                    Operand::Nothing => Ok(None),
-                    _ => self.refuse("Expected a register next to `|`."),
-                };
-                Ok(Operand::Pair(register(first)?, register(second)?))
-            }
+        if self.takes('{') {
+            return Ok(Operand::Vector(self.operands(body, '}', depth)?));
         }
+        if self.takes('(') {
+            return Ok(Operand::List(self.operands(body, ')', depth)?));
+        }
+        if self.takes('[') {
+            let (base, offset) = match self.simple_operand(body)? {
+                Operand::Variable(id, offset) => (Operand::Variable(id, 0), offset),
+                other => (other, self.offset()?),
+            };
+            self.expect(']')?;
+            return Ok(Operand::Address(Box::new(base), offset));
+        }
+        if self.takes('!') {
+            return match self.simple_operand(body)? {
+                Operand::Register(register) => Ok(Operand::Not(register)),
+                _ => self.refuse("Expected a predicate after `!`."),
+            };
+        }
+        let first = self.simple_operand(body)?;
+        if !self.takes('|') {
+            return Ok(first);
+        }
+        let second = self.simple_operand(body)?;
+        let register = |operand| match operand {
+            Operand::Register(register) => Ok(Some(register)),
+            Operand::Nothing => Ok(None),
+            _ => self.refuse("Expected a register next to `|`."),
+        };
+        Ok(Operand::Pair(register(first)?, register(second)?))
     }
 
     /// Parses a name or a number.
@@ -247,10 +231,9 @@ impl Parser<'_> {
     }
 
     fn name(&mut self, body: &mut Body, name: &str, at: (u32, u32)) -> Result<Operand, Refusal> {
-        let module_variable = || self.names.get(name).copied().map(Named::Variable);
-        match body.named(name).or_else(module_variable) {
-            Some(Named::Register(register)) => return Ok(Operand::Register(register)),
-            Some(Named::Variable(id)) => return Ok(Operand::Variable(id, self.offset()?)),
+        match body.named(name).or(self.names.get(name)) {
+            Some(Operand::Variable(id, _)) => return Ok(Operand::Variable(*id, self.offset()?)),
+            Some(register) => return Ok(register.clone()),
             None => {}
         }
         if name == "_" {

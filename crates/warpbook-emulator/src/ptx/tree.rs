@@ -61,7 +61,7 @@ pub(crate) struct Variable {
 pub(crate) struct Register(pub(crate) u32);
 
 /// An entry or a device function.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub(crate) struct Function {
     pub(crate) name: String,
     pub(crate) is_entry: bool,
