@@ -3,7 +3,7 @@
 #include "matmul/stores.cuh"
 
 constexpr int PART = WIDTH / 2 / SPLIT;                  // Number of a thread's sums that one block completes.
-constexpr int SENT_BYTES = CONSUMER_THREADS * PART * 4;  // Bytes of such sums in all threads: what one block sends to another.
+constexpr int SENT_BYTES = CONSUMER_THREADS * PART * 4;  // Bytes of the sums that all threads of a block send to one other block.
 static_assert(WIDTH / 8 % SPLIT == 0, "a block is responsible for whole groups of eight columns, or swapped of eight rows");
 static_assert(DYNAMIC_SHARED_BYTES >= STAGES * STAGE_BYTES + BM * BN / SPLIT * (SPLIT - 1) * 4 + 1024, "room for the other blocks' partial sums");
 static_assert(SPLIT == 1 || HEIGHT == 1, "each sum of a thread has one block that is responsible for it");

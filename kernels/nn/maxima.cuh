@@ -43,7 +43,7 @@ __device__ __forceinline__ constexpr unsigned halves_of(int j) { return 0x000100
 // Maxima of two units of four words: lanes with left columns get the maxima of the first unit, lanes with right columns those of the second.
 template <class T>
 struct Maxima {
-    unsigned words[2][4];  // the larger of the two rows
+    unsigned words[2][4];  // the larger values of the two rows
     unsigned below = 0;    // a bit for each half whose maximum is in the lower row: halves_of(4 unit + j)
 
     __device__ __forceinline__ void rows(int unit, const unsigned (&upper)[4], const unsigned (&lower)[4]) {

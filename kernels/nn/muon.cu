@@ -21,7 +21,7 @@ struct Filter {
     unsigned rows, across;           // sizes of X: the smaller and the larger of `out` and `columns`, padded
     unsigned transposed;             // 1 if X is the transposed filter, else 0
     unsigned even, even_transposed;  // offsets in the bf16 workspace of X and its transpose, for even iterations
-    unsigned odd, odd_transposed;    // the same offsets for odd iterations
+    unsigned odd, odd_transposed;    // offsets in the workspace of X and its transpose, for odd iterations
     unsigned a, b;                   // offsets in the bf16 workspace of A and B, [rows][rows] each
     unsigned group;                  // index of the filter's group in the array of Numbers
     unsigned first_chunk, chunks;    // range of the filter's blocks in element-wise launches

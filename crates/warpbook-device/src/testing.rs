@@ -96,7 +96,7 @@ impl PtxModule {
         for array in &mut on_gpu {
             launch.arg(array);
         }
-        // SAFETY: the arguments are the caller's promise, and the arrays live until they are copied back.
+        // SAFETY: the caller guarantees that the kernel takes these arguments, and the arrays live until they are copied back.
         unsafe { launch.launch(config) }.map_err(failed("Launching a kernel"))?;
         let back = on_gpu.iter().map(|array| self.stream.clone_dtoh(array));
         back.collect::<std::result::Result<_, _>>().map_err(failed("Copying from the GPU"))

@@ -32,7 +32,7 @@ fn told(activities: &[Activity]) -> String {
 }
 
 fn late(kernel: &Kernel, stream: &Stream, y: &Slice<f32>, cycles: i64) -> Result<()> {
-    // SAFETY: late(y, value, cycles) with one element in y; a graph that captures this owns it.
+    // SAFETY: the arguments match `late(y, value, cycles)`, and y has at least one element; a graph that captures the launch owns y.
     unsafe { kernel.launch(stream, kernel.shape(1), &[y, &1.0f32, &cycles]) }
 }
 

@@ -72,7 +72,7 @@ impl Work {
     }
 
     fn late(&self) -> warpbook_device::Result<()> {
-        // SAFETY: late(y, value, cycles) with one element in y; the run is waited for while `self` lives.
+        // SAFETY: the arguments match `late(y, value, cycles)`, and y has at least one element; the run is waited for while `self` lives.
         unsafe { self.late.launch(&self.stream, self.late.shape(1), &[&self.y, &1.0f32, &50_000i64]) }
     }
 }

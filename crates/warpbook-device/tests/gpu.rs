@@ -35,10 +35,10 @@ fn launches_and_graphs_do_the_same_work() {
     let n = 1000u32;
     let out = device.zeros::<f32>(n as usize + 8).unwrap();
     let shape = kernel.shape(u64::from(n));
-    // SAFETY: add(out, value, n); `out` has more than n elements.
+    // SAFETY: the arguments match `add(out, value, n)`, and `out` has more than n elements.
     let add = || unsafe { kernel.launch(&stream, shape, &[&out, &2.0f32, &n]) };
     add().unwrap();
-    // SAFETY: `out` lives past the launches of the graph.
+    // SAFETY: `out` lives until the last launch of the graph has ended.
     let graph = unsafe { stream.capture(|| (0..3).try_for_each(|_| add())) }.unwrap();
     assert_eq!(graph.nodes(), 3);
     graph.launch(&stream).unwrap();
@@ -59,12 +59,12 @@ fn launches_and_graphs_do_the_same_work() {
 fn a_capture_that_fails_leaves_the_stream_usable() {
     let Some(device) = testing::gpu("a_capture_that_fails_leaves_the_stream_usable") else { return };
     let stream = device.stream().unwrap();
-    // SAFETY: nothing is captured.
+    // SAFETY: nothing is captured, so the graph accesses no memory.
     let failed = unsafe { stream.capture(|| Err(Error::Cancelled)) };
     assert!(matches!(failed, Err(Error::Cancelled)));
     stream.synchronize().unwrap();
     let (kernel, out) = (add_kernel(&device), device.zeros::<f32>(4).unwrap());
-    // SAFETY: add(out, value, n) with n elements.
+    // SAFETY: the arguments match `add(out, value, n)`, and `out` has n elements.
     unsafe { kernel.launch(&stream, kernel.shape(4), &[&out, &1.0f32, &4u32]) }.unwrap();
     stream.synchronize().unwrap();
     assert_eq!(out.to_vec().unwrap(), [1.0; 4]);
@@ -77,12 +77,12 @@ fn a_launch_that_is_refused_names_kernel_and_shape() {
     let out = device.zeros::<f32>(1).unwrap();
     let mut shape = kernel.shape(1);
     shape.block = [256, 1, 1];
-    // SAFETY: the launch is refused before it begins.
+    // SAFETY: the launch is refused before the kernel begins.
     let error = unsafe { kernel.launch(&stream, shape, &[&out, &1.0f32, &1u32]) }.unwrap_err().to_string();
     assert!(error.contains("add in live/add.cu") && error.contains("at most 128 threads"), "{error}");
     shape.block = [128, 1, 1];
     shape.dynamic_shared_bytes = 1 << 20;
-    // SAFETY: as above.
+    // SAFETY: the launch is refused before the kernel begins.
     let error = unsafe { kernel.launch(&stream, shape, &[&out, &1.0f32, &1u32]) }.unwrap_err();
     assert!(error.to_string().contains("1048576 bytes of dynamic shared memory") && !error.is_sticky(), "{error}");
 }
@@ -104,7 +104,7 @@ fn times_are_positive_and_short_regions_are_batched() {
     let bench = Bench { samples: 5, ..Bench::default() };
     let samples = bench
         .cuda(&device, &stream, None, None, || {
-            // SAFETY: add(out, value, n) with n elements.
+            // SAFETY: the arguments match `add(out, value, n)`, and `out` has n elements.
             unsafe { kernel.launch(&stream, kernel.shape(4), &[&out, &1.0f32, &4u32]) }
         })
         .unwrap();
@@ -139,14 +139,14 @@ fn cudarc_alone_launches_next_to_us() {
         let shape = LaunchConfig { grid_dim: (n.div_ceil(128), 1, 1), block_dim: (128, 1, 1), shared_mem_bytes: 0 };
         let mut launch = stream.launch_builder(&add);
         launch.arg(&mut out).arg(&2.0f32).arg(&n);
-        // SAFETY: add(out, value, n); `out` has n elements.
+        // SAFETY: the arguments match `add(out, value, n)`, and `out` has n elements.
         unsafe { launch.launch(shape) }.unwrap();
         stream.clone_dtoh(&out).unwrap()
     };
     assert!(values.iter().all(|v| *v == 2.5));
     // cudarc used the device's own context, which still works after cudarc has released it.
     let (out, stream) = (device.zeros::<f32>(8).unwrap(), device.stream().unwrap());
-    // SAFETY: add(out, value, n); `out` has 8 elements.
+    // SAFETY: the arguments match `add(out, value, n)`, and `out` has 8 elements.
     unsafe { ours.launch(&stream, ours.shape(8), &[&out, &1.0f32, &8u32]) }.unwrap();
     stream.synchronize().unwrap();
     assert_eq!(out.to_vec().unwrap(), [1.0; 8]);

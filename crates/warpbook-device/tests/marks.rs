@@ -15,8 +15,7 @@ fn a_part_has_the_time_of_what_it_queued_on_each_stream() {
     let [a, b, idle] = [(); 3].map(|()| device.stream().unwrap());
     let cell = device.zeros::<f32>(1).unwrap().range(..);
     let queue = |stream: &warpbook_device::Stream, times: i64| {
-        // SAFETY: late(y, value, cycles) with one element in y, which lives until the device was waited
-        // for.
+        // SAFETY: the arguments match `late(y, value, cycles)`; y has one element, and lives until the device has been waited for.
         unsafe { late.launch(stream, late.shape(1), &[&cell, &1.0f32, &(times * CYCLES)]) }.unwrap();
     };
     queue(&a, 1);

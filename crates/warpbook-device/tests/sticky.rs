@@ -13,7 +13,7 @@ fn a_failed_kernel_is_named_and_the_context_is_given_up() {
     let spec = KernelSpec::new(source, "stray", &[Tile::new("t32", &[("THREADS", 32)])], Grid::One);
     let (kernel, stream) = (device.kernel(&spec, &spec.tiles[0]).unwrap(), device.stream().unwrap());
     let kept = device.zeros::<f32>(4).unwrap();
-    // SAFETY: the kernel takes an address by value; the test is that it belongs to no array.
+    // SAFETY: the kernel's only parameter is an address; the test passes an invalid one on purpose, and the driver reports the fault.
     unsafe { kernel.launch(&stream, kernel.shape(1), &[&16u64]) }.unwrap();
     let error = stream.synchronize().unwrap_err();
     assert!(error.is_sticky(), "{error}");

@@ -14,7 +14,7 @@ fn a_failed_graph_is_named_with_its_kernels() {
     let (x, y) = (device.zeros::<f32>(4).unwrap(), device.zeros::<f32>(4).unwrap());
     let host = device.pinned::<f32>(4).unwrap();
     let graph = stream.capture_owning("bad step", (), |()| {
-        // SAFETY: the kernel takes an address by value; the test is that it belongs to no array.
+        // SAFETY: the kernel's only parameter is an address; the test passes an invalid one on purpose, and the driver reports the fault.
         unsafe { stray.launch(&stream, stray.shape(1), &[&16u64]) }?;
         axpy(&add, &stream, &y, &x, 1.0)?;
         stream.copy_to_host(&y, &host)

@@ -241,7 +241,7 @@ impl Prepared for Numbers<'_> {
             let kernel = self.device.kernel(&rung.kernels()[0], tile)?;
             let shape = kernel.shape(1000);
             let details = Details::of_kernel(&kernel, shape);
-            // SAFETY: twice(x, y, n), with n elements in x and in y.
+            // SAFETY: the arguments match `twice(x, y, n)`, and x and y have n elements.
             let launch = move || unsafe { kernel.launch(&self.stream, shape, &[&self.from, &self.to, &1000u32]) };
             let check = || {
                 let pairs: Vec<(f64, f64)> =

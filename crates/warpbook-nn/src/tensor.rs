@@ -142,7 +142,7 @@ impl Tensor {
         Ok(Self { shape: self.shape.clone(), values })
     }
 
-    /// Rounds the elements to f32, f16 or bf16: to the nearest, ties to even. A tensor on a GPU goes through the host.
+    /// Rounds the elements to f32, f16 or bf16: to the nearest, ties to even. A tensor on a GPU is copied to the host and back.
     ///
     /// # Errors
     /// If the type is none of these, or the driver fails.

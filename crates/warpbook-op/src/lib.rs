@@ -88,7 +88,7 @@ pub extern "C" fn warpbook_open(device: u32) -> *mut Session {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn warpbook_close(session: *mut Session) {
     if !session.is_null() {
-        // SAFETY: the pointer came from `warpbook_open`, and the caller no longer uses it.
+        // SAFETY: `warpbook_open` returned the pointer, and the caller no longer uses it.
         let session = unsafe { Box::from_raw(session) };
         let _ = guarded(|| {
             drop(session);
@@ -106,11 +106,11 @@ unsafe fn opened<'a, T>(
     stream: *mut c_void,
     description: *const T,
 ) -> Result<(&'a Session, Arc<Queue>, &'a T)> {
-    // SAFETY: the pointer is null, or as the caller promises.
+    // SAFETY: the caller guarantees that a pointer that is not null points to an open session.
     let session = unsafe { session.as_ref() }.ok_or_else(|| null("a session"))?;
-    // SAFETY: the pointer is null, or as the caller promises.
+    // SAFETY: the caller guarantees that a pointer that is not null points to a T.
     let description = unsafe { description.as_ref() }.ok_or_else(|| null("a description of the work"))?;
-    // SAFETY: the caller's stream belongs to the primary context and lives long enough.
+    // SAFETY: the caller guarantees that the stream belongs to the device's primary context and lives as long as the session.
     let queue = session.queue(stream as usize, |device| unsafe { device.borrow_stream(stream) })?;
     Ok((session, queue, description))
 }
@@ -123,10 +123,10 @@ unsafe fn array(session: &Session, at: *const c_void, len: usize, dtype: Dtype) 
     /// # Safety
     /// The requirements of `array` apply.
     unsafe fn typed<T: Element>(session: &Session, at: *const c_void, len: usize) -> Result<Slice<T>> {
-        // SAFETY: the caller promises a valid array.
+        // SAFETY: the caller guarantees that `at` points to `len` elements on the device, which live long enough.
         unsafe { session.device().borrow_array(at as u64, len) }
     }
-    // SAFETY: the caller promises a valid array.
+    // SAFETY: the caller guarantees that `at` points to `len` elements on the device, which live long enough.
     unsafe {
         Ok(match dtype {
             Dtype::F16 => (&typed::<half::f16>(session, at, len)?).into(),
@@ -144,7 +144,7 @@ unsafe fn optional(session: &Session, at: *const c_void, len: usize, dtype: Dtyp
     if at.is_null() {
         return Ok(None);
     }
-    // SAFETY: the caller promises a valid array.
+    // SAFETY: the caller guarantees that `at` points to `len` elements on the device, which live long enough.
     unsafe { array(session, at, len, dtype) }.map(Some)
 }
 
@@ -156,7 +156,7 @@ unsafe fn floats(session: &Session, at: *const f32, len: usize) -> Result<Option
     if at.is_null() {
         return Ok(None);
     }
-    // SAFETY: the caller promises a valid array.
+    // SAFETY: the caller guarantees that `at` points to `len` elements on the device, which live long enough.
     unsafe { session.device().borrow_array(at as u64, len) }.map(Some)
 }
 
@@ -169,12 +169,12 @@ unsafe fn floats(session: &Session, at: *const f32, len: usize) -> Result<Option
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn warpbook_kernel(session: *const Session, name: *const c_char, dtype: i32) -> u32 {
     guarded(|| {
-        // SAFETY: the pointer is null, or as the caller promises.
+        // SAFETY: the caller guarantees that a pointer that is not null points to an open session.
         let session = unsafe { session.as_ref() }.ok_or_else(|| null("a session"))?;
         if name.is_null() {
             return Err(null("a kernel's name"));
         }
-        // SAFETY: the pointer is not null, and the caller promises a zero-terminated string.
+        // SAFETY: the pointer is not null, and the caller guarantees that it points to a zero-terminated string.
         let name = unsafe { CStr::from_ptr(name) }.to_string_lossy();
         session.kernel(&name, arguments::dtype(dtype)?)
     })
@@ -200,7 +200,7 @@ pub unsafe extern "C" fn warpbook_gemm(
     c: *mut c_void,
 ) -> i32 {
     status(|| {
-        // SAFETY: the caller promises what each of these functions requires.
+        // SAFETY: the caller guarantees everything that the called functions require.
         unsafe {
             let (session, queue, product) = opened(session, stream, product)?;
             let (product, kernel) = (product.product()?, product.kernel);
@@ -233,7 +233,7 @@ pub unsafe extern "C" fn warpbook_conv2d_forward(
     y: *mut c_void,
 ) -> i32 {
     status(|| {
-        // SAFETY: the caller promises what each of these functions requires.
+        // SAFETY: the caller guarantees everything that the called functions require.
         unsafe {
             let (session, queue, description) = opened(session, stream, convolution)?;
             let call = description.convolution()?;
@@ -266,7 +266,7 @@ pub unsafe extern "C" fn warpbook_conv2d_input_gradient(
     dx: *mut c_void,
 ) -> i32 {
     status(|| {
-        // SAFETY: the caller promises what each of these functions requires.
+        // SAFETY: the caller guarantees everything that the called functions require.
         unsafe {
             let (session, queue, description) = opened(session, stream, convolution)?;
             let call = description.convolution()?;
@@ -298,7 +298,7 @@ pub unsafe extern "C" fn warpbook_conv2d_weight_gradient(
     dbias: *mut f32,
 ) -> i32 {
     status(|| {
-        // SAFETY: the caller promises what each of these functions requires.
+        // SAFETY: the caller guarantees everything that the called functions require.
         unsafe {
             let (session, queue, description) = opened(session, stream, convolution)?;
             let call = description.convolution()?;

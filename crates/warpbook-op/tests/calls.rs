@@ -10,7 +10,7 @@ use warpbook_op::{
 };
 
 fn error() -> String {
-    // SAFETY: the text is valid until the next call on this thread.
+    // SAFETY: the text stays valid until the next call on this thread.
     unsafe { CStr::from_ptr(warpbook_error()) }.to_string_lossy().into_owned()
 }
 
@@ -35,7 +35,7 @@ const PRODUCT: CProduct = CProduct {
 fn what_cannot_be_done_is_said() {
     assert!(warpbook_open(4711).is_null());
     assert!(!error().is_empty(), "an error has a text");
-    // SAFETY: null pointers are refused before anything is read.
+    // SAFETY: the function refuses null pointers before it reads anything.
     let status = unsafe { warpbook_gemm(null(), null_mut(), &PRODUCT, null(), null(), null(), null(), null_mut()) };
     assert_eq!(status, 1);
     assert!(error().contains("pointer to a session"), "{}", error());
@@ -71,7 +71,7 @@ fn opened(device: &CudaDevice) -> Opened {
 
 /// Waits for the default stream, which waits for all blocking streams.
 fn wait(device: &CudaDevice) {
-    // SAFETY: null is the default stream.
+    // SAFETY: null stands for the default stream, which always exists.
     unsafe { device.borrow_stream(null_mut()) }.synchronize().unwrap();
 }
 
@@ -86,7 +86,7 @@ fn a_product_is_queued_on_a_stream_of_another_on_a_gpu() {
     let c = device.zeros::<f32>(m * n).unwrap();
     let call = |product: &CProduct| {
         let [a, b, bias] = [0, 1, 2].map(|i| at(&arrays[i]).cast_const());
-        // SAFETY: the arrays are as large as the product says, and are read only after waiting.
+        // SAFETY: the arrays have the sizes that the product requires, and are read only after the stream has been waited for.
         unsafe { warpbook_gemm(session.0, null_mut(), product, a, b, bias.cast(), null(), at(&c)) }
     };
     assert_eq!(call(&PRODUCT), 0, "{}", error());
@@ -184,7 +184,7 @@ fn all_passes_of_a_convolution_are_queued_on_a_gpu() {
     let [x_at, dy_at, weight_at, bias_at] = given.each_ref().map(|b| at(b).cast_const());
     let zeros = |len: usize| device.zeros::<f32>(len).unwrap();
     let (y, dx, dw, db) = (zeros(dy.len()), zeros(x.len()), zeros(weight.len()), zeros(filters));
-    // SAFETY: the arrays are as large as the convolution says, and are read only after waiting.
+    // SAFETY: the arrays have the sizes that the convolution requires, and are read only after the stream has been waited for.
     let statuses = unsafe {
         [
             warpbook_conv2d_forward(session.0, null_mut(), &description, x_at, weight_at, bias_at.cast(), 0, at(&y)),

@@ -123,7 +123,7 @@ impl Prepared for Inputs {
             let shape = kernel.shape(u64::from(rows) * tile.get("LANES").unwrap_or(1).unsigned_abs());
             let traffic = vec![Traffic { level: MemoryLevel::Dram, bytes: 8 * self.x.len() as u64 }];
             let details = Details { traffic, ..Details::of_kernel(&kernel, shape) };
-            // SAFETY: softmax(x, y, rows, columns), with rows x columns elements in x and in y.
+            // SAFETY: the arguments match `softmax(x, y, rows, columns)`, and x and y have rows x columns elements.
             let launch = move || unsafe { kernel.launch(stream, shape, &[x, y, &rows, &columns]) };
             let check = move || y.to_vec().map(|y| check(&y)).map_err(Error::from);
             Ok(on_gpu(stream, launch, check).poisoning(y).details(details))

@@ -23,7 +23,7 @@ use warpbook_charts::{Options, Rungs};
 use warpbook_record::{ChartKind, Run, SCHEMA};
 
 const INDEX: &str = "index.json";
-/// The folder for the commands that make the records, a script for each GPU.
+/// The folder of the scripts with the commands that make the records; there is one script for each GPU.
 const COMMANDS: &str = "data/commands";
 const BEGIN: &str = "<!-- results:begin -->";
 const END: &str = "<!-- results:end -->";

@@ -69,7 +69,7 @@ pub fn open(bytes: &[u8]) -> Result<Run, String> {
     }
     check_times(&run)?;
     tidy_texts(&mut run);
-    // Otherwise the median of the finite samples would look like a valid result.
+    // A measurement with a time that is not finite counts as failed; the median of its finite samples would look like a valid result.
     for m in run.measurements.iter_mut().filter(|m| m.outcome == Outcome::Measured) {
         if m.samples_us.iter().any(|us| !us.is_finite()) {
             m.outcome = Outcome::Failed { error: "one of its times is not finite".into() };

@@ -27,7 +27,7 @@ pub enum Tab {
     Table,
     /// One rung: figures, source and changes.
     Source,
-    /// Where and with what the record was made.
+    /// The environment in which the record was made.
     Environment,
     /// Several records side by side, on a page of its own.
     Compare,

@@ -1,4 +1,4 @@
-//! Tests of charts at a phone's width: they have a layout of their own, and the same bytes every time.
+//! Tests charts at a phone's width: they have their own layout, and drawing them again gives the same bytes.
 
 use crate::common::{QUANTITIES, check_layout, check_svg};
 use crate::sample;

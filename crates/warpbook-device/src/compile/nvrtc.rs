@@ -129,7 +129,8 @@ impl Nvrtc {
         let count = |n: usize| c_int::try_from(n).map_err(|_| "too many headers or options".to_owned());
 
         let mut program: Program = std::ptr::null_mut();
-        // SAFETY: every pointer points to a zero-terminated string, or to an array of them, that lives past the call.
+        // SAFETY: `program` is live, and every other pointer points to a zero-terminated string, or to an array of pointers to such strings, that lives past
+        // the call.
         let status = unsafe {
             (self.0.calls.create)(
                 &raw mut program,
@@ -149,7 +150,7 @@ impl Nvrtc {
             (None, Some(TURNS.read().unwrap_or_else(PoisonError::into_inner)))
         };
         let (others, number) = (RUNNING.fetch_add(1, Ordering::SeqCst), STARTED.fetch_add(1, Ordering::SeqCst) + 1);
-        // SAFETY: the program is live, and so are the options.
+        // SAFETY: the program and the options are live.
         let compiled = unsafe { (self.0.calls.compile)(program.program, opts_len, opts.as_ptr()) };
         RUNNING.fetch_sub(1, Ordering::SeqCst);
         let was_alone = others == 0 && STARTED.load(Ordering::SeqCst) == number;

@@ -148,7 +148,7 @@ impl Stream {
         let mut status = sys::CUstreamCaptureStatus::CU_STREAM_CAPTURE_STATUS_NONE;
         let mut id = 0;
         let none = std::ptr::null_mut();
-        // SAFETY: the stream is live, the two pointers point to live values, and the rest may be null.
+        // SAFETY: the stream is live, `status` and `id` are live, and the function accepts null for its other outputs.
         unsafe {
             sys::cuStreamGetCaptureInfo_v2(self.raw, &raw mut status, &raw mut id, none, none.cast(), none.cast())
         }
@@ -185,7 +185,7 @@ impl Stream {
     pub fn wait(&self, event: &Event) -> Result<()> {
         self.device.bind()?;
         let _joining = joining();
-        // SAFETY: both handles are live.
+        // SAFETY: the handles of the stream and of the event are live.
         unsafe { result::stream::wait_event(self.raw, event.raw, sys::CUevent_wait_flags::CU_EVENT_WAIT_DEFAULT) }
             .map_err(|e| self.device.error("Waiting for an event", e))
     }
@@ -216,7 +216,7 @@ impl<'s> Capturing<'s> {
     /// Begins to capture the work queued on a stream of the current context.
     pub(crate) fn begin(stream: &'s Stream) -> Result<Self> {
         let mut captures = CAPTURES.write().unwrap_or_else(PoisonError::into_inner);
-        // SAFETY: the stream is live; this type makes sure that the capture ends.
+        // SAFETY: the stream is live, and dropping the returned value ends the capture.
         unsafe { result::stream::begin_capture(stream.raw, Mode::CU_STREAM_CAPTURE_MODE_THREAD_LOCAL) }
             .map_err(|e| stream.device.error("Beginning a capture", e))?;
         let mut capturing = Self { stream, id: None };
@@ -242,7 +242,7 @@ impl<'s> Capturing<'s> {
 
     fn finish(&self) -> (Result<sys::CUgraph, DriverError>, Captured) {
         let mut captures = CAPTURES.write().unwrap_or_else(PoisonError::into_inner);
-        // SAFETY: the capture was begun by `begin`, on this thread, and ends once.
+        // SAFETY: `begin` has begun the capture on this thread, and nothing else ends it.
         let graph = unsafe { result::stream::end_capture(self.stream.raw) };
         let captured = self.id.and_then(|id| captures.remove(&id));
         OF_THIS_THREAD.set(OF_THIS_THREAD.get().saturating_sub(usize::from(captured.is_some())));
@@ -254,7 +254,7 @@ impl<'s> Capturing<'s> {
 impl Drop for Capturing<'_> {
     fn drop(&mut self) {
         if let (Ok(graph), _) = self.finish() {
-            // SAFETY: the graph came from the capture and is not used again.
+            // SAFETY: the graph came from this capture and is not used again.
             let _ = unsafe { result::graph::destroy(graph) };
         }
     }
@@ -265,7 +265,7 @@ pub(crate) fn while_captures_rest<R>(call: impl FnOnce(&dyn Fn(sys::CUstream) ->
     let captures = CAPTURES.read().unwrap_or_else(PoisonError::into_inner);
     let is_captured = |stream| {
         let mut status = sys::CUstreamCaptureStatus::CU_STREAM_CAPTURE_STATUS_NONE;
-        // SAFETY: the caller of the closure has a live stream; the pointer points to a live value.
+        // SAFETY: the caller of the closure passes a live stream, and `status` is live.
         let asked = unsafe { sys::cuStreamIsCapturing(stream, &raw mut status) }.result();
         asked.is_err() || status != sys::CUstreamCaptureStatus::CU_STREAM_CAPTURE_STATUS_NONE
     };

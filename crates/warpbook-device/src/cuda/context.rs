@@ -65,9 +65,9 @@ pub(crate) struct Inner {
     abandoned: AtomicBool,
 }
 
-// SAFETY: the stream's handle may be used from any thread whose current context is its own, which `bind` ensures.
+// SAFETY: the stream's handle may be used from any thread on which its context is current, and `bind` makes it current.
 unsafe impl Send for Inner {}
-// SAFETY: the driver serialises calls on one stream.
+// SAFETY: the driver serialises the calls on a stream.
 unsafe impl Sync for Inner {}
 
 impl Drop for Inner {
@@ -120,7 +120,7 @@ impl Inner {
     /// Waits for the copies on the device's own stream for copies.
     pub(crate) fn wait_for_transfers(&self, what: &str) -> Result<()> {
         self.streams.count_transfer();
-        // SAFETY: the handle lives as long as `self`.
+        // SAFETY: the stream's handle lives as long as `self`.
         unsafe { result::stream::synchronize(self.transfers) }.map_err(|e| self.error(what, e))
     }
 
@@ -179,7 +179,7 @@ pub(crate) fn relaxed<R>(call: impl FnOnce() -> R) -> R {
     let exchanged = unsafe { sys::cuThreadExchangeStreamCaptureMode(&raw mut mode) }.result();
     let done = call();
     if exchanged.is_ok() {
-        // SAFETY: as above; this call restores the mode.
+        // SAFETY: the pointer points to the thread's previous mode, which this call restores.
         let _ = unsafe { sys::cuThreadExchangeStreamCaptureMode(&raw mut mode) };
     }
     done
@@ -191,7 +191,7 @@ pub fn exit_at_once(code: u8) -> ! {
         fn _exit(code: std::ffi::c_int) -> !;
     }
     let _ = std::io::stdout().flush();
-    // SAFETY: this is C's own function, and nothing of this process is used afterwards.
+    // SAFETY: `_exit` is the function of the C library, and nothing in this process is used afterwards.
     unsafe { _exit(code.into()) }
 }
 

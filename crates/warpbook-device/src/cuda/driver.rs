@@ -64,14 +64,14 @@ fn found() -> Result<&'static Driver> {
 }
 
 fn probe() -> Result<Driver> {
-    // SAFETY: this only tries to load the library, whose initialisers have no preconditions.
+    // SAFETY: this call only tries to load the library, whose initialisers have no preconditions.
     if !unsafe { sys::is_culib_present() } {
         return Err(Error::NoDriver);
     }
-    // SAFETY: the library exists, so this loads it.
+    // SAFETY: the call above has found the library, so this one can load it.
     let library = unsafe { sys::culib() };
     let failed = |why: String| Error::DriverFailed(why);
-    // SAFETY: the requested type is the function's type in cuda.h.
+    // SAFETY: the requested type is the type of `cuDriverGetVersion` in cuda.h.
     let version = unsafe { function::<unsafe extern "C" fn(*mut c_int) -> Status>(library, "cuDriverGetVersion") };
     let version = version.map_err(|lacks| failed(format!("its library {lacks}")))?;
     let mut number = 0;
@@ -86,7 +86,7 @@ fn probe() -> Result<Driver> {
         let text = |(major, minor)| format!("{major}.{minor}");
         return Err(Error::DriverTooOld { found: text(cuda), needed: text(MINIMUM) });
     }
-    // SAFETY: this only checks that the symbol exists.
+    // SAFETY: the symbol is only looked up; the pointer that is found is never used.
     let lacks = |name: &&&str| unsafe { library.get::<*const c_void>(**name) }.is_err();
     let missing: Vec<&str> = THROUGH_CUDARC.iter().filter(lacks).copied().collect();
     if let [first, others @ ..] = &missing[..] {
@@ -94,7 +94,7 @@ fn probe() -> Result<Driver> {
         return Err(failed(format!("its library lacks {first}{more}, so it is not NVIDIA's or is incomplete")));
     }
     let calls = DriverCalls::load(library).map_err(failed)?;
-    // SAFETY: the function takes no flags, and may be called at any time.
+    // SAFETY: `cuInit` may be called at any time, and its argument must be 0.
     let status = unsafe { (calls.init)(0) };
     calls.check(status)?;
     Ok(Driver { cuda, calls })
@@ -109,9 +109,9 @@ impl DriverCalls {
     fn describe(&self, status: Status) -> String {
         let text = |get: TextOf| {
             let mut text = std::ptr::null();
-            // SAFETY: the pointer points to a live pointer, which is set to a static string or left unchanged.
+            // SAFETY: the argument points to a live pointer, which the driver sets to a static string or leaves unchanged.
             let given = unsafe { get(status, &raw mut text) } == 0 && !text.is_null();
-            // SAFETY: as above, and the pointer was set.
+            // SAFETY: the driver has set the pointer to a static string, since the call succeeded and the pointer is not null.
             given.then(|| unsafe { CStr::from_ptr(text) }.to_string_lossy().into_owned())
         };
         match (text(self.error_name), text(self.error_text)) {
@@ -148,7 +148,7 @@ pub(crate) fn ensure_it_opens(index: u32) -> Result<()> {
     let calls = &found()?.calls;
     let device = device(calls, index)?;
     let mut context = std::ptr::null_mut();
-    // SAFETY: the device comes from the driver, and the pointer points to a live one.
+    // SAFETY: the driver returned the device, and `context` is a live pointer that receives the handle.
     calls.check(unsafe { (calls.retain)(&raw mut context, device) })
 }
 
@@ -156,7 +156,7 @@ pub(crate) fn ensure_it_opens(index: u32) -> Result<()> {
 pub(crate) fn let_go(index: u32) {
     let Ok(Driver { calls, .. }) = found() else { return };
     if let Ok(device) = device(calls, index) {
-        // SAFETY: the device comes from the driver, and its context was retained.
+        // SAFETY: the driver returned the device, and `ensure_it_opens` has retained its context.
         let _ = unsafe { (calls.release)(device) };
     }
 }
@@ -168,17 +168,17 @@ pub(crate) fn info(index: u32) -> Result<DeviceInfo> {
     let device = device(calls, index)?;
     let attribute = |attribute: Attribute| -> Result<u32> {
         let mut value = 0;
-        // SAFETY: the device comes from the driver, and the pointer points to a live integer.
+        // SAFETY: the driver returned the device, and the pointer points to a live integer.
         calls.check(unsafe { (calls.attribute)(&raw mut value, attribute as c_int, device) })?;
         Ok(value.unsigned_abs())
     };
     let bytes = |a| attribute(a).map(u64::from);
     let (mut memory, mut name) = (0, [0 as c_char; NAME_BYTES]);
-    // SAFETY: as above.
+    // SAFETY: the driver returned the device, and the pointer points to a live integer.
     calls.check(unsafe { (calls.memory)(&raw mut memory, device) })?;
-    // SAFETY: the driver writes at most the given length, with a zero at the end.
+    // SAFETY: the driver writes at most the given number of bytes, which is less than the length of the array, including a terminating zero.
     calls.check(unsafe { (calls.name)(name.as_mut_ptr(), NAME_BYTES as c_int - 1, device) })?;
-    // SAFETY: the last byte is zero.
+    // SAFETY: the last byte of the array is zero, because the driver does not write it.
     let name = unsafe { CStr::from_ptr(name.as_ptr()) }.to_string_lossy().into_owned();
     Ok(DeviceInfo {
         kind: DeviceKind::Cuda,

@@ -30,9 +30,9 @@ pub struct Event {
     pub(crate) raw: sys::CUevent,
 }
 
-// SAFETY: as for `Stream`.
+// SAFETY: an event's handle may be used from any thread on which its context is current, and every call binds the context first.
 unsafe impl Send for Event {}
-// SAFETY: as for `Stream`.
+// SAFETY: the driver allows concurrent calls with the same event.
 unsafe impl Sync for Event {}
 
 impl std::fmt::Debug for Event {
@@ -68,7 +68,7 @@ impl Event {
     /// The error of earlier work on the stream, if that failed.
     pub fn synchronize(&self) -> Result<()> {
         self.device.bind()?;
-        // SAFETY: the handle is live.
+        // SAFETY: the event's handle is live as long as `self`.
         relaxed(|| unsafe { result::event::synchronize(self.raw) })
             .map_err(|e| self.device.error("Waiting for an event", e))
     }
@@ -79,7 +79,7 @@ impl Event {
     /// The errors of [`Event::synchronize`].
     pub fn has_happened(&self) -> Result<bool> {
         self.device.bind()?;
-        // SAFETY: the handle is live.
+        // SAFETY: the event's handle is live as long as `self`.
         match relaxed(|| unsafe { result::event::query(self.raw) }) {
             Ok(()) => Ok(true),
             Err(e) if e.0 == sys::CUresult::CUDA_ERROR_NOT_READY => Ok(false),
@@ -93,7 +93,7 @@ impl Event {
     /// Returns an error if one of the events was not recorded or has not happened yet.
     pub fn elapsed_us(&self, end: &Self) -> Result<f64> {
         self.device.bind()?;
-        // SAFETY: both handles are live.
+        // SAFETY: the handles of both events are live.
         let ms = unsafe { result::event::elapsed(self.raw, end.raw) }
             .map_err(|e| self.device.error("Reading the time between events", e))?;
         Ok(f64::from(ms) * 1e3)

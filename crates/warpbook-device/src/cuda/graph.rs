@@ -21,9 +21,9 @@ pub struct Graph {
     replayed: Replayed,
 }
 
-// SAFETY: the handle may be used from any thread, by one at a time, which its lock ensures.
+// SAFETY: the graph's handle may be used from any thread, but only by one thread at a time, which the lock ensures.
 unsafe impl Send for Graph {}
-// SAFETY: as above.
+// SAFETY: the lock around the graph's handle prevents concurrent calls.
 unsafe impl Sync for Graph {}
 
 impl std::fmt::Debug for Graph {
@@ -76,7 +76,7 @@ impl Stream {
             (Ok(()), Ok(graph)) => graph,
             (worked, ended) => {
                 if let Ok(graph) = ended {
-                    // SAFETY: the graph came from the capture and is not used again.
+                    // SAFETY: the graph came from this capture and is not used again.
                     let _ = unsafe { result::graph::destroy(graph) };
                 }
                 worked?;
@@ -87,7 +87,7 @@ impl Stream {
             }
         };
         let mut nodes = 0usize;
-        // SAFETY: the graph is live; with a null array the call only returns the number.
+        // SAFETY: the graph is live; with a null array, the call only writes the number of nodes.
         let counted = unsafe { sys::cuGraphGetNodes(graph, std::ptr::null_mut(), &raw mut nodes) };
         // Makes work from an urgent stream urgent in the graph, too.
         let flags = sys::CUgraphInstantiate_flags::CUDA_GRAPH_INSTANTIATE_FLAG_USE_NODE_PRIORITY;
@@ -105,7 +105,7 @@ impl Stream {
             replayed: Replayed { _kept: kept, pinned, resources },
         };
         counted.result().map_err(|e| device.error("Counting a graph's nodes", e))?;
-        // SAFETY: both handles are live.
+        // SAFETY: the handles of the executable graph and of the stream are live.
         unsafe { result::graph::upload(executable, self.raw) }.map_err(|e| device.error("Uploading a graph", e))?;
         Ok(graph)
     }
@@ -159,8 +159,8 @@ impl Graph {
         let claims = claims.collect::<Result<Vec<_>>>()?;
         {
             let executable = self.executable.lock().unwrap_or_else(PoisonError::into_inner);
-            // SAFETY: both handles are live, and so is the memory that the graph touches: it owns that memory, or the caller of `capture` or of a launch
-            // has promised it.
+            // SAFETY: the handles of the graph and of the stream are live. The memory that the graph accesses is also live, because the graph owns it, or
+            // because the caller of `capture` or of the captured launch has guaranteed it.
             unsafe { result::graph::launch(*executable, stream.raw) }
                 .map_err(|e| self.label.error(describe(e), self.device.note(e)))?;
         }
@@ -172,7 +172,7 @@ impl Graph {
 impl Drop for Graph {
     fn drop(&mut self) {
         if self.device.may_free() {
-            // SAFETY: the handle came from `capture` and is not used again; the driver frees it when its launch is done.
+            // SAFETY: the handle was created when the graph was captured and is not used again; the driver frees the graph once its last launch has ended.
             let _ = unsafe {
                 result::graph::exec_destroy(*self.executable.get_mut().unwrap_or_else(PoisonError::into_inner))
             };

@@ -38,7 +38,7 @@ pub unsafe trait KernelArg {
 macro_rules! scalar_args {
     ($($t:ty),*) => {
         $(
-            // SAFETY: the kernel reads the bytes of the number.
+            // SAFETY: `as_arg` points to the number itself, which has no padding.
             unsafe impl KernelArg for $t {
                 fn as_arg(&self) -> *mut c_void {
                     std::ptr::from_ref(self).cast_mut().cast()
@@ -49,7 +49,7 @@ macro_rules! scalar_args {
 }
 scalar_args!(f32, f64, u8, u16, u32, u64, i8, i16, i32, i64, half::f16, half::bf16, DevicePtr);
 
-// SAFETY: the kernel reads the address of the first element.
+// SAFETY: `as_arg` points to the address of the first element, an integer of 64 bits, which the kernel receives as a pointer.
 unsafe impl<T> KernelArg for Slice<T> {
     fn as_arg(&self) -> *mut c_void {
         (&raw const self.address).cast_mut().cast()
@@ -64,7 +64,7 @@ unsafe impl<T> KernelArg for Slice<T> {
     }
 }
 
-// SAFETY: as for the slice that it contains.
+// SAFETY: all methods are forwarded to the slice in the buffer, which implements this trait correctly.
 unsafe impl<T> KernelArg for Buffer<T> {
     fn as_arg(&self) -> *mut c_void {
         (**self).as_arg()
@@ -119,9 +119,9 @@ pub struct Kernel {
     watch: Option<Arc<dyn LaunchWatch>>,
 }
 
-// SAFETY: as for `Module`, which it keeps alive.
+// SAFETY: the handles of a module and of its functions may be used from any thread on which their context is current.
 unsafe impl Send for Kernel {}
-// SAFETY: it is only read.
+// SAFETY: a shared kernel is only read.
 unsafe impl Sync for Kernel {}
 
 impl std::fmt::Debug for Kernel {
@@ -140,7 +140,7 @@ impl Kernel {
             .map_err(|e| inner.error(format!("Finding {} in {}", spec.entry, spec.path()), e))?;
         let mut stats = compiled.stats_of(&spec.entry).cloned().unwrap_or_default();
         let attribute = |a| {
-            // SAFETY: the function belongs to the live module.
+            // SAFETY: the function belongs to `module`, which is loaded.
             let value = unsafe { result::function::get_function_attribute(function, a) };
             value.map(i32::unsigned_abs).map_err(|e| inner.error("Asking for the kernel's limits", e))
         };
@@ -275,7 +275,7 @@ impl Kernel {
             return Ok(0);
         }
         if blocks > 8 {
-            // SAFETY: the function belongs to the live module.
+            // SAFETY: the function belongs to this kernel's module, which is loaded.
             let allowed = unsafe {
                 result::function::set_function_attribute(
                     *function,
@@ -290,7 +290,7 @@ impl Kernel {
         let mut attributes = attributes(LaunchOptions { cluster: Some(blocks), ..LaunchOptions::default() });
         let config = config(Launch { grid: [blocks, 1, 1], ..shape }, std::ptr::null_mut(), &mut attributes);
         let mut clusters = 0;
-        // SAFETY: the pointers point to live values, and the function belongs to the live module.
+        // SAFETY: `clusters` and `config` are live, and the function belongs to this kernel's module, which is loaded.
         let status = unsafe { sys::cuOccupancyMaxActiveClusters(&raw mut clusters, *function, &raw const config) };
         match status.result() {
             Ok(()) => Ok(clusters.unsigned_abs()),
@@ -312,7 +312,8 @@ impl Kernel {
     pub unsafe fn launch(&self, stream: &Stream, shape: Launch, args: &[&dyn KernelArg]) -> Result<()> {
         let programmatic = self.spec.waits && stream.is_dependent() && self.device.has_programmatic_launch();
         let options = LaunchOptions { programmatic, cluster: self.cluster, ..LaunchOptions::default() };
-        // SAFETY: the caller promises the arguments; a kernel that waits needs nothing of its predecessor before that.
+        // SAFETY: the caller guarantees what this function requires of the arguments. A kernel that may start early waits for its predecessor before it needs
+        // anything from it.
         unsafe { self.launch_with(stream, shape, options, args) }
     }
 
@@ -342,7 +343,7 @@ impl Kernel {
         let (module, function) = match &self.code {
             Code::Driver { module, function } => (module, *function),
             Code::Emulated(kernel) => {
-                // SAFETY: by the contract of its trait an argument is a value of this many bytes without padding.
+                // SAFETY: `KernelArg` requires that `as_arg` points to a value of `arg_bytes` bytes without padding.
                 let bytes =
                     |a: &&dyn KernelArg| unsafe { std::slice::from_raw_parts(a.as_arg().cast::<u8>(), a.arg_bytes()) };
                 let arguments: Vec<_> = args.iter().map(|a| emulator::argument(bytes(a))).collect();
@@ -366,7 +367,7 @@ impl Kernel {
         let mut attributes = attributes(options);
         let config = config(shape, stream.raw, &mut attributes);
         let queueing = stream.queueing()?;
-        // SAFETY: the handles are live, the pointers outlive the call, and the caller promises what they point to.
+        // SAFETY: the handles are live, the pointers outlive the call, and the caller guarantees that they point to valid arguments.
         let status = with_pointers(args, |pointers| unsafe {
             sys::cuLaunchKernelEx(&raw const config, function, pointers, std::ptr::null_mut())
         });
@@ -416,7 +417,7 @@ fn config(shape: Launch, stream: sys::CUstream, attributes: &mut [sys::CUlaunchA
 
 /// Returns the number of blocks with `threads` threads that fit on a multiprocessor, and the resulting occupancy from 0 to 1.
 fn fit(device: &Inner, function: sys::CUfunction, threads: u32, dynamic_shared_bytes: u32) -> Result<(u32, f64)> {
-    // SAFETY: the caller's function belongs to a live module.
+    // SAFETY: the caller passes a function of a module that is loaded.
     let blocks = unsafe {
         result::occupancy::max_active_block_per_multiprocessor(
             function,
@@ -467,7 +468,7 @@ mod tests {
         for count in [0, 1, FEW - 1, FEW, FEW + 1, 3 * FEW] {
             let values: Vec<u32> = (0..count as u32).collect();
             let args: Vec<&dyn KernelArg> = values.iter().map(|v| v as &dyn KernelArg).collect();
-            // SAFETY: there are as many pointers as arguments, and they are live.
+            // SAFETY: there is one pointer for each argument, and the arguments are live.
             let read = |pointers: *mut *mut c_void, i| unsafe { (*pointers.add(i)).cast::<u32>().read() };
             let seen: Vec<u32> = with_pointers(&args, |pointers| (0..count).map(|i| read(pointers, i)).collect());
             assert_eq!(seen, values);
@@ -477,7 +478,7 @@ mod tests {
     #[test]
     fn plain_arguments_are_their_bytes_and_own_nothing() {
         fn check<T: KernelArg + Copy + PartialEq + std::fmt::Debug>(value: T) {
-            // SAFETY: an argument's address points to a value of the type that the kernel declares, which is T.
+            // SAFETY: `as_arg` points to a value of type T.
             let read = unsafe { value.as_arg().cast::<T>().read() };
             assert_eq!(read, value);
             assert!(value.owner().is_none());

@@ -52,9 +52,9 @@ pub(crate) struct Module {
     shared_limits: Mutex<HashMap<usize, u32>>,
 }
 
-// SAFETY: a module's handle may be used from any thread whose current context is its own.
+// SAFETY: a module's handle may be used from any thread on which its context is current.
 unsafe impl Send for Module {}
-// SAFETY: it is only read, and its functions' limits are changed under a lock.
+// SAFETY: the handle is only read, and the limits of the module's functions are changed only under a lock.
 unsafe impl Sync for Module {}
 
 impl Module {
@@ -68,7 +68,7 @@ impl Module {
             return Ok(module);
         }
         device.bind()?;
-        // SAFETY: the image is a cubin that lives past the call.
+        // SAFETY: the image is a cubin, and it lives past the call.
         let raw = unsafe { result::module::load_data(cubin.as_ptr().cast()) }
             .map_err(|e| device.error(format!("Loading {path}"), e))?;
         let module = Arc::new(Self { device: device.clone(), raw, shared_limits: Mutex::default() });
@@ -84,7 +84,7 @@ impl Module {
 
     /// Returns the driver's function for an entry point.
     pub(crate) fn function(&self, entry: &str) -> Result<sys::CUfunction, DriverError> {
-        // SAFETY: the module is live, and the context current, since every holder of a module has bound it.
+        // SAFETY: the module is live, and its context is current, because every caller has bound it.
         unsafe { result::module::get_function(self.raw, CString::new(entry).unwrap_or_default()) }
     }
 
@@ -95,7 +95,7 @@ impl Module {
         if limits.get(&(function as usize)).is_some_and(|limit| *limit >= bytes) {
             return Ok(());
         }
-        // SAFETY: the function belongs to this live module.
+        // SAFETY: the function belongs to this module, which is loaded.
         unsafe {
             result::function::set_function_attribute(
                 function,

@@ -109,9 +109,9 @@ enum Last {
     Graph(Arc<GraphLabel>),
 }
 
-// SAFETY: a stream's handle may be used from any thread whose current context is its own, and every call binds it first.
+// SAFETY: a stream's handle may be used from any thread on which its context is current, and every call binds the context first.
 unsafe impl Send for Stream {}
-// SAFETY: the driver serialises calls on one stream.
+// SAFETY: the driver serialises the calls on a stream.
 unsafe impl Sync for Stream {}
 
 impl Stream {
@@ -130,12 +130,12 @@ impl Stream {
         device.0.bind_for("Streams with a priority")?;
         let failed = |e| device.0.error("Creating a stream", e);
         let (mut least, mut greatest, mut raw) = (0, 0, std::ptr::null_mut());
-        // SAFETY: the context is current, and the pointers point to live values.
+        // SAFETY: the context is current, and `least` and `greatest` are live.
         unsafe { sys::cuCtxGetStreamPriorityRange(&raw mut least, &raw mut greatest) }.result().map_err(failed)?;
         let flags = sys::CUstream_flags::CU_STREAM_NON_BLOCKING as u32;
         // Lower numbers mean higher priority.
         let priority = if highest { greatest } else { (least - 1).max(greatest) };
-        // SAFETY: as above.
+        // SAFETY: the context is current, and `raw` is live.
         unsafe { sys::cuStreamCreateWithPriority(&raw mut raw, flags, priority) }.result().map_err(failed)?;
         Ok(Self::of_handle(device, raw, true))
     }
@@ -179,7 +179,7 @@ impl Stream {
             return Ok(());
         }
         self.device.bind()?;
-        // SAFETY: the handle is live as long as `self`.
+        // SAFETY: the stream's handle is live as long as `self`.
         unsafe { result::stream::synchronize(self.raw) }.map_err(|e| {
             let sticky = self.device.note(e);
             match &*self.last.lock().unwrap_or_else(PoisonError::into_inner) {
@@ -209,7 +209,7 @@ impl Stream {
         let begun = Instant::now();
         loop {
             self.device.bind()?;
-            // SAFETY: the handle is live as long as `self`.
+            // SAFETY: the stream's handle is live as long as `self`.
             match unsafe { sys::cuStreamQuery(self.raw) } {
                 sys::CUresult::CUDA_ERROR_NOT_READY if begun.elapsed().as_secs_f64() < limit_s => {
                     std::thread::sleep(Duration::from_micros(50));
@@ -243,7 +243,7 @@ impl Stream {
         let mut asked = Instant::now();
         loop {
             self.device.bind()?;
-            // SAFETY: the handle is live as long as `self`.
+            // SAFETY: the stream's handle is live as long as `self`.
             if unsafe { sys::cuStreamQuery(self.raw) } != sys::CUresult::CUDA_ERROR_NOT_READY {
                 return self.synchronize().map(|()| true);
             }
@@ -314,7 +314,7 @@ impl Drop for Stream {
             let _ = self.wait_for_all();
         }
         if self.owned && self.device.may_free() {
-            // SAFETY: the handle was created by `new` and is not used again; the driver frees it when its work is done.
+            // SAFETY: the handle was created by this crate and is not used again; the driver destroys the stream once its work has ended.
             let _ = unsafe { result::stream::destroy(self.raw) };
         }
     }
@@ -327,7 +327,7 @@ impl Event {
     /// The driver's errors.
     pub fn record(&self, stream: &Stream) -> Result<()> {
         self.device.bind()?;
-        // SAFETY: both handles are live.
+        // SAFETY: the handles of the event and of the stream are live.
         unsafe { result::event::record(self.raw, stream.raw) }.map_err(|e| self.device.error("Recording an event", e))
     }
 }

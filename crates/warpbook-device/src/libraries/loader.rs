@@ -43,11 +43,11 @@ macro_rules! library {
     (@type () $function:ty) => { $function };
     (@type (optional) $function:ty) => { Option<$function> };
     (@find () $library:ident, $symbol:literal) => {
-        // SAFETY: the field has the type of the function in the library's header.
+        // SAFETY: the field has the type that the library's header declares for the function.
         unsafe { $crate::libraries::loader::function($library, $symbol) }.map_err(|lacks| format!("it {lacks}"))?
     };
     (@find (optional) $library:ident, $symbol:literal) => {
-        // SAFETY: as above.
+        // SAFETY: the field has the type that the library's header declares for the function.
         unsafe { $crate::libraries::loader::function($library, $symbol) }.ok()
     };
 }
@@ -58,7 +58,7 @@ pub(crate) use library;
 /// # Safety
 /// `F` must be the type of the function.
 pub(crate) unsafe fn function<F: Copy>(library: &libloading::Library, name: &str) -> Result<F, String> {
-    // SAFETY: the caller promises the type.
+    // SAFETY: the caller guarantees that `F` is the function's type.
     unsafe { library.get::<F>(name) }.map(|function| *function).map_err(|_| format!("lacks {name}"))
 }
 
@@ -72,7 +72,7 @@ pub(crate) struct SharedLibrary {
 impl SharedLibrary {
     pub fn open(path: impl AsRef<Path>) -> Result<Self, String> {
         let path = path.as_ref().to_owned();
-        // SAFETY: loading NVIDIA's libraries, or one that the user names, runs its initialisers, which have no preconditions.
+        // SAFETY: the library is one of NVIDIA's or one that the user has named; loading it runs its initialisers, which have no preconditions.
         let library = unsafe { libloading::Library::new(&path) };
         // The error's own message says only that loading failed; its source gives the reason.
         let library = library.map_err(|e| e.source().map_or_else(|| e.to_string(), ToString::to_string))?;
@@ -158,7 +158,7 @@ pub(crate) fn failed<T: Loadable>(place: &Path, why: String) -> Error {
 /// # Safety
 /// The pointer must be null or point to a zero-terminated string.
 pub(crate) unsafe fn text(string: *const c_char) -> Option<String> {
-    // SAFETY: the caller promises the string.
+    // SAFETY: the caller guarantees that a pointer that is not null points to a zero-terminated string.
     (!string.is_null()).then(|| unsafe { CStr::from_ptr(string) }.to_string_lossy().into_owned())
 }
 
@@ -166,7 +166,7 @@ pub(crate) unsafe fn text(string: *const c_char) -> Option<String> {
 pub(crate) fn version(get: GetProperty) -> Option<(u32, u32, u32)> {
     let part = |which| {
         let mut value = 0;
-        // SAFETY: the pointer points to a live integer.
+        // SAFETY: the pointer points to `value`, which is live.
         (unsafe { get(which, &raw mut value) } == 0).then(|| value.unsigned_abs())
     };
     Some((part(0)?, part(1)?, part(2)?))
@@ -245,7 +245,7 @@ pub(crate) mod tests {
             let file = SharedLibrary::open(path)?;
             let calls = AnswerCalls::load(&file.library)?;
             assert!(calls.nothing.is_none());
-            // SAFETY: the function has no preconditions, and the library is loaded.
+            // SAFETY: the library is loaded, and the function has no preconditions.
             Ok(Self(unsafe { (calls.answer)() }.unsigned_abs()))
         }
 

@@ -40,7 +40,7 @@ static SLOTS: [[Slot; MOST]; SIZES.len()] =
 /// The `NvtxFunctionTable` of each module: pointers to its slots, terminated by a null pointer.
 #[repr(transparent)]
 struct Tables([[*const Slot; MOST + 1]; SIZES.len()]);
-// SAFETY: the tables point only to statics, which are atomic.
+// SAFETY: the tables never change, and point only to static variables, which are atomic.
 unsafe impl Sync for Tables {}
 
 static TABLES: Tables = {
@@ -83,11 +83,11 @@ unsafe extern "C" fn table(module: c_int, out: *mut *const *const Slot, size: *m
         return 0;
     };
     if !size.is_null() {
-        // SAFETY: the tool passes a live integer, or null.
+        // SAFETY: the pointer is not null, and the tool passes a live integer.
         unsafe { size.write(SIZES[module] as c_uint) };
     }
     if !out.is_null() {
-        // SAFETY: the tool passes a live pointer, or null.
+        // SAFETY: the pointer is not null, and the tool passes a live pointer.
         unsafe { out.write(TABLES.0[module].as_ptr()) };
     }
     1
@@ -129,7 +129,7 @@ impl Nvtx {
     pub fn range(&self, name: &str) -> NvtxRange {
         let push = SLOTS[CORE][PUSH].load(Ordering::Acquire);
         let Some(name) = CString::new(name).ok().filter(|_| !push.is_null()) else { return NvtxRange { open: false } };
-        // SAFETY: the tool has put a function of this type into this slot, and its library stays loaded; the name is zero-terminated.
+        // SAFETY: the tool has written a function of this type to the slot, and the tool's library stays loaded. The name is zero-terminated.
         let depth = unsafe { std::mem::transmute::<*mut c_void, Push>(push)(name.as_ptr()) };
         NvtxRange { open: depth >= 0 }
     }
@@ -137,9 +137,9 @@ impl Nvtx {
     fn attach(path: Option<&Path>) -> Result<Self, String> {
         let path = path.filter(|p| !p.as_os_str().is_empty()).ok_or("no tool")?;
         let file = SharedLibrary::open(path)?;
-        // SAFETY: the type is `NvtxInitializeInjectionNvtxFunc_t`.
+        // SAFETY: the type is NVTX's `NvtxInitializeInjectionNvtxFunc_t`.
         let initialize: Initialize = unsafe { function(&file.library, "InitializeInjectionNvtx2") }?;
-        // SAFETY: the function is the tool's own entry.
+        // SAFETY: the function is the tool's entry point, which follows the NVTX protocol.
         if !unsafe { Self::by(initialize) } {
             return Err("it refuses".into());
         }
@@ -151,7 +151,7 @@ impl Nvtx {
     /// # Safety
     /// `initialize` must follow the NVTX protocol.
     unsafe fn by(initialize: Initialize) -> bool {
-        // SAFETY: the caller promises the function; the tables that it gets are static.
+        // SAFETY: the caller guarantees that the function follows the protocol, and the tables that it requests are static.
         unsafe { initialize(export_table) != 0 }
     }
 }
@@ -167,7 +167,7 @@ impl Drop for NvtxRange {
     fn drop(&mut self) {
         let pop = SLOTS[CORE][POP].load(Ordering::Acquire);
         if self.open && !pop.is_null() {
-            // SAFETY: as for the push.
+            // SAFETY: the tool has written a function of this type to the slot, and the tool's library stays loaded.
             unsafe { std::mem::transmute::<*mut c_void, Pop>(pop)() };
         }
     }
@@ -182,7 +182,7 @@ mod tests {
     static HEARD: Mutex<Vec<String>> = Mutex::new(Vec::new());
 
     unsafe extern "C" fn push(name: *const c_char) -> c_int {
-        // SAFETY: the name is a zero-terminated string.
+        // SAFETY: `range` passes a zero-terminated string.
         HEARD.lock().unwrap().push(unsafe { CStr::from_ptr(name) }.to_string_lossy().into_owned());
         0
     }
@@ -194,7 +194,7 @@ mod tests {
 
     /// Plays the part of a tool: requests the tables and fills in its functions.
     unsafe extern "C" fn initialize(tables: GetExportTable) -> c_int {
-        // SAFETY: these are the protocol's own calls; the layouts are those above, which another test compares with the headers'.
+        // SAFETY: these calls follow the NVTX protocol; another test compares the layouts of the structs with NVIDIA's headers.
         unsafe {
             let version = tables(VERSION_INFO).cast::<VersionInfo>().read();
             assert_eq!((version.size, version.version), (24, 3));
@@ -229,7 +229,7 @@ mod tests {
         assert!(Nvtx::attach(Some(Path::new("/nowhere/libtool.so"))).is_err());
         let tool = Nvtx { path: "fake".into(), _file: None };
         drop(tool.range("before"));
-        // SAFETY: the function above follows the protocol.
+        // SAFETY: `initialize` follows the NVTX protocol.
         assert!(unsafe { Nvtx::by(initialize) });
         {
             let _outer = tool.range("step");

@@ -88,7 +88,7 @@ impl Allocation {
             inner.memory.add(bytes as u64);
             return Ok(Arc::new(Self { device: inner.clone(), address, bytes, owner: Owner::Driver }));
         }
-        // SAFETY: the context is current (`ensure_free` binds it); CUDA refuses zero bytes, so at least one is requested.
+        // SAFETY: `ensure_free` has made the context current. At least one byte is requested, because CUDA refuses to allocate zero bytes.
         let address = unsafe { result::malloc_sync(bytes.max(1)) }.map_err(|e| inner.error("Allocating memory", e))?;
         inner.memory.add(bytes as u64);
         Ok(Arc::new(Self { device: inner.clone(), address, bytes, owner: Owner::Driver }))
@@ -107,7 +107,7 @@ impl Allocation {
         }
         self.device.bind()?;
         if bytes > 0 {
-            // SAFETY: the range was checked to lie in this allocation.
+            // SAFETY: the assertion above has checked that the range lies in this allocation.
             unsafe { result::memset_d8_async(address, byte, bytes, self.device.transfers) }
                 .map_err(|e| self.device.error("Filling memory", e))?;
         }
@@ -128,7 +128,7 @@ impl Drop for Allocation {
         relaxed(|| match &self.owner {
             Owner::Other => {}
             Owner::Driver => {
-                // SAFETY: the address came from `malloc_sync` and is not used again. Freeing waits for all running work.
+                // SAFETY: `malloc_sync` returned the address, which is not used again. Freeing the memory waits for all running work.
                 let _ = unsafe { result::free_sync(self.address) };
             }
             Owner::Library(free) => free(self.address),

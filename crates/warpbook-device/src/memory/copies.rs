@@ -21,7 +21,7 @@ impl Stream {
             return to.fill_bytes(byte);
         }
         self.on_device("A fill", to.bytes(), &[to.memory()], || {
-            // SAFETY: the range is the slice's, whose memory lives until the fill has ended.
+            // SAFETY: the range belongs to the slice, and its memory lives until the fill has ended.
             unsafe { result::memset_d8_async(to.address, byte, to.bytes(), self.raw) }
         })
     }
@@ -36,8 +36,8 @@ impl Stream {
             return to.write(&vec![value; to.len()]);
         }
         self.on_device("A fill", to.bytes(), &[to.memory()], || {
-            // SAFETY: in the arm that runs, T has the size of the number, and no padding. The range is the slice's, whose memory lives until the fill
-            // has ended.
+            // SAFETY: in the branch that runs, T has the size of the number that the driver expects, and no padding. The range belongs to the slice, and its
+            // memory lives until the fill has ended.
             unsafe {
                 match size_of::<T>() {
                     1 => result::memset_d8_async(to.address, std::mem::transmute_copy(&value), to.len(), self.raw),
@@ -66,7 +66,7 @@ impl Stream {
             return to.write(&from.to_vec()?);
         }
         self.on_device("A copy", to.bytes(), &[from.memory(), to.memory()], || {
-            // SAFETY: the ranges are the slices', whose memory lives until the copy has ended.
+            // SAFETY: the ranges belong to the slices, and their memory lives until the copy has ended.
             unsafe { result::memcpy_dtod_async(to.address, from.address, to.bytes(), self.raw) }
         })
     }
@@ -81,7 +81,7 @@ impl Stream {
     pub fn copy_to_device<T: Element>(&self, from: &Pinned<T>, to: &Slice<T>) -> Result<()> {
         assert_eq!(from.len(), to.len(), "as many elements on both sides of a copy");
         self.with_host("A copy to the device", Access::Read, from, to, || {
-            // SAFETY: the ranges are the array's and the slice's, whose memory lives until the copy has ended.
+            // SAFETY: the ranges belong to the page-locked array and to the slice, and their memory lives until the copy has ended.
             unsafe { sys::cuMemcpyHtoDAsync_v2(to.address, from.pointer().cast(), to.bytes(), self.raw) }
         })
     }
@@ -100,7 +100,7 @@ impl Stream {
         self.synchronize()?;
         let begun = Instant::now();
         self.on_device("A copy to the device", to.bytes(), &[to.memory()], || {
-            // SAFETY: the range is the slice's; `from` is borrowed until the wait for the stream below.
+            // SAFETY: the range belongs to the slice, and `from` stays borrowed until the stream is waited for below.
             unsafe { sys::cuMemcpyHtoDAsync_v2(to.address, from.as_ptr().cast(), to.bytes(), self.raw) }.result()
         })?;
         let returned = begun.elapsed();
@@ -118,7 +118,8 @@ impl Stream {
     pub fn copy_to_host<T: Element>(&self, from: &Slice<T>, to: &Pinned<T>) -> Result<()> {
         assert_eq!(from.len(), to.len(), "as many elements on both sides of a copy");
         self.with_host("A copy to the host", Access::Write, to, from, || {
-            // SAFETY: as for `copy_to_device`; any bytes are values of T, and the claim keeps the host from reading meanwhile.
+            // SAFETY: the ranges belong to the slice and to the page-locked array, and their memory lives until the copy has ended. All bit patterns are valid
+            // values of T, and the claim prevents the host from accessing the array until then.
             unsafe { sys::cuMemcpyDtoHAsync_v2(to.pointer().cast(), from.address, from.bytes(), self.raw) }
         })
     }

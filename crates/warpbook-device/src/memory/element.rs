@@ -11,7 +11,7 @@ pub unsafe trait Element: Copy + Send + Sync + 'static {}
 macro_rules! elements {
     ($($t:ty),*) => {
         $(
-            // SAFETY: a plain number has no padding, and every bit pattern is a value.
+            // SAFETY: plain numbers have no padding, and every bit pattern is a valid value.
             unsafe impl Element for $t {}
         )*
     };
@@ -20,13 +20,13 @@ elements!(f32, f64, u8, u16, u32, u64, i8, i16, i32, i64, half::f16, half::bf16)
 
 /// Returns a view of the bytes of these values.
 pub(crate) fn bytes_of<T: Element>(values: &[T]) -> &[u8] {
-    // SAFETY: an element has no padding, and the slice is as long as its values.
+    // SAFETY: elements have no padding, so all `size_of_val(values)` bytes are initialised.
     unsafe { std::slice::from_raw_parts(values.as_ptr().cast(), size_of_val(values)) }
 }
 
 /// Returns a writable view of the bytes of these values.
 pub(crate) fn bytes_of_mut<T: Element>(values: &mut [T]) -> &mut [u8] {
-    // SAFETY: as for `bytes_of`; any bytes are values of an element.
+    // SAFETY: elements have no padding, so all bytes are initialised, and every bit pattern that may be written is a valid value.
     unsafe { std::slice::from_raw_parts_mut(values.as_mut_ptr().cast(), size_of_val(values)) }
 }
 

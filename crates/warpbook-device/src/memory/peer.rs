@@ -35,7 +35,7 @@ impl CudaDevice {
     /// The driver's errors.
     pub fn can_access(&self, other: &Self) -> Result<bool> {
         let mut can = 0;
-        // SAFETY: both devices come from the driver; the pointer points to a live integer.
+        // SAFETY: the driver returned both devices, and `can` is live.
         unsafe {
             sys::cuDeviceCanAccessPeer(&raw mut can, self.0.context()?.cu_device(), other.0.context()?.cu_device())
                 .result()
@@ -58,7 +58,7 @@ impl CudaDevice {
         }
         for (from, to) in [(self, other), (other, self)] {
             from.0.bind()?;
-            // SAFETY: the current context is `from`'s, and the other one lives as long as its device.
+            // SAFETY: the current context belongs to `from`, and the context of `to` lives as long as its device.
             match unsafe { sys::cuCtxEnablePeerAccess(to.0.context()?.cu_ctx(), 0) } {
                 Code::CUDA_SUCCESS | Code::CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED => {}
                 Code::CUDA_ERROR_PEER_ACCESS_UNSUPPORTED => return Ok(Route::Host),
@@ -105,7 +105,8 @@ impl Stream {
             return Err(Error::Unsupported { what: WHAT.into(), why: why.into() });
         }
         let contexts = [target.context()?.cu_ctx(), source.context()?.cu_ctx()];
-        // SAFETY: the ranges are the slices', on the devices of these contexts; the memory lives until the copy has ended, since it is lent below.
+        // SAFETY: the ranges belong to the slices, whose devices own these contexts. The memory lives until the copy has ended, because it is lent to the
+        // stream below.
         unsafe {
             sys::cuMemcpyPeerAsync(to.address, contexts[0], from.address, contexts[1], from.bytes(), self.raw).result()
         }

@@ -104,8 +104,7 @@ impl<T: Element> Deref for PinnedRead<'_, T> {
     type Target = [T];
 
     fn deref(&self) -> &[T] {
-        // SAFETY: the range lies in the allocation and was initialised with it; the loan keeps the host and the device from writing
-        // to it.
+        // SAFETY: the range lies in the allocation, which was initialised when it was created. The loan keeps the host and the device from writing to it.
         unsafe { std::slice::from_raw_parts(self.0.pointer(), self.0.len) }
     }
 }
@@ -124,14 +123,14 @@ impl<T: Element> Deref for PinnedWrite<'_, T> {
     type Target = [T];
 
     fn deref(&self) -> &[T] {
-        // SAFETY: as for `PinnedRead`.
+        // SAFETY: the range lies in the allocation, which was initialised when it was created. The loan is exclusive, so nothing else writes to it.
         unsafe { std::slice::from_raw_parts(self.0.pointer(), self.0.len) }
     }
 }
 
 impl<T: Element> DerefMut for PinnedWrite<'_, T> {
     fn deref_mut(&mut self) -> &mut [T] {
-        // SAFETY: as for `PinnedRead`; the only loan is the one for writing.
+        // SAFETY: the range lies in the allocation, which was initialised when it was created. The loan is exclusive, so nothing else accesses it.
         unsafe { std::slice::from_raw_parts_mut(self.0.pointer(), self.0.len) }
     }
 }
@@ -204,16 +203,16 @@ pub(crate) struct PinnedMemory {
     state: Mutex<PinnedState>,
 }
 
-// SAFETY: the memory belongs to the process, not to a thread; `state` records who may access it.
+// SAFETY: the memory belongs to the process, not to a thread.
 unsafe impl Send for PinnedMemory {}
-// SAFETY: as above.
+// SAFETY: a lock protects `state`, which records who may access the memory.
 unsafe impl Sync for PinnedMemory {}
 
 impl PinnedMemory {
     fn zeros(device: &Arc<Inner>, bytes: usize) -> Result<Self> {
         device.bind_for("Page-locked arrays")?;
         let what = || format!("Allocating {bytes} bytes of page-locked host memory");
-        // SAFETY: the context is current; CUDA refuses zero bytes, so at least one is requested.
+        // SAFETY: the context is current. At least one byte is requested, because CUDA refuses to allocate zero bytes.
         let address =
             relaxed(|| unsafe { result::malloc_host(bytes.max(1), 0) }).map_err(|e| device.error(what(), e))?;
         let address = NonNull::new(address).ok_or_else(|| Error::Cuda {
@@ -221,7 +220,7 @@ impl PinnedMemory {
             why: "the driver returned no address".into(),
             sticky: false,
         })?;
-        // SAFETY: the allocation has `bytes` bytes, and nothing else uses it yet. Zeros are values of every element.
+        // SAFETY: the allocation has `bytes` bytes, and nothing else uses it yet. Zero bytes are a valid value of every element type.
         unsafe { address.cast::<u8>().as_ptr().write_bytes(0, bytes) };
         Ok(Self { device: device.clone(), address, state: Mutex::default() })
     }
@@ -273,7 +272,7 @@ impl Drop for PinnedMemory {
             let state = self.state.get_mut().unwrap_or_else(PoisonError::into_inner);
             // Errors are ignored, because a failed copy no longer accesses the memory.
             state.pending.iter().for_each(|p| drop(p.event.synchronize()));
-            // SAFETY: the address came from `malloc_host`, and neither the host nor the device uses it any more.
+            // SAFETY: `malloc_host` returned the address, and neither the host nor the device uses the memory any more.
             let _ = relaxed(|| unsafe { result::free_host(self.address.as_ptr()) });
         }
     }

@@ -125,7 +125,7 @@ impl<T: Element> Slice<T> {
             return emulator.write(self.address, bytes_of(values));
         }
         device.bind()?;
-        // SAFETY: both ranges have `bytes()` bytes, and the values live past the wait.
+        // SAFETY: both ranges have `bytes()` bytes, and `values` stays borrowed until the copy has been waited for.
         unsafe { result::memcpy_htod_async(self.address, values, device.transfers) }
             .map_err(|e| device.error("Copying to the device", e))?;
         device.wait_for_transfers("Copying to the device")
@@ -148,7 +148,7 @@ impl<T: Element> Slice<T> {
             return emulator.read(self.address, bytes_of_mut(values));
         }
         device.bind()?;
-        // SAFETY: both ranges have `bytes()` bytes, any bytes are values of T, and the values live past the wait.
+        // SAFETY: both ranges have `bytes()` bytes, all bit patterns are valid values of T, and `values` stays borrowed until the copy has been waited for.
         unsafe { result::memcpy_dtoh_async(values, self.address, device.transfers) }
             .map_err(|e| device.error("Copying from the device", e))?;
         device.wait_for_transfers("Copying from the device")
@@ -161,7 +161,7 @@ impl<T: Element> Slice<T> {
     /// The driver's errors.
     pub fn to_vec(&self) -> Result<Vec<T>> {
         if let Some(emulator) = self.memory.device.emulator() {
-            // SAFETY: any bytes are values of T, including zeros.
+            // SAFETY: all bit patterns are valid values of T, including zeros.
             let mut values = vec![unsafe { std::mem::zeroed::<T>() }; self.len];
             emulator.read(self.address, bytes_of_mut(&mut values))?;
             return Ok(values);
@@ -170,10 +170,11 @@ impl<T: Element> Slice<T> {
         let mut values = Vec::with_capacity(self.len);
         if self.len > 0 {
             let spare = values.spare_capacity_mut();
-            // SAFETY: MaybeUninit<T> has the layout of T; the slice has room for `len` values.
+            // SAFETY: `MaybeUninit<T>` has the layout of T, the spare capacity has room for `len` values, and `read` writes the values without reading them
+            // first.
             let target = unsafe { std::slice::from_raw_parts_mut(spare.as_mut_ptr().cast::<T>(), self.len) };
             self.read(target)?;
-            // SAFETY: the copy has written all values.
+            // SAFETY: the copy has written all `len` values.
             unsafe { values.set_len(self.len) };
         }
         Ok(values)

@@ -20,7 +20,7 @@ impl std::fmt::Debug for TensorMap {
     }
 }
 
-// SAFETY: the kernel reads the 128 bytes of the description.
+// SAFETY: `as_arg` points to the 128 bytes of the tensor map, which have no padding.
 unsafe impl KernelArg for TensorMap {
     fn as_arg(&self) -> *mut c_void {
         std::ptr::from_ref(&self.0).cast_mut().cast()
@@ -132,7 +132,7 @@ impl TensorMap {
             return Err(malformed(shape, "one to five sizes, the same number of box sizes, and one stride fewer"));
         }
         let mut map = MaybeUninit::<sys::CUtensorMap>::zeroed();
-        // SAFETY: the arrays have at least one element per dimension (strides one fewer), which the driver reads, and `map` is written to.
+        // SAFETY: `map` is live, and the driver reads one element per dimension from each array, or one fewer from the strides; the lengths were checked above.
         let status = unsafe {
             sys::cuTensorMapEncodeTiled(
                 map.as_mut_ptr(),
@@ -152,7 +152,7 @@ impl TensorMap {
             )
         };
         status.result().map_err(|e| inner.error(format!("Describing an array for TMA ({shape:?})"), e))?;
-        // SAFETY: all bytes were zeroed, and the driver has written them.
+        // SAFETY: all bytes were initialised with zeros, and the driver has written the map.
         Ok(Self(unsafe { map.assume_init() }))
     }
 
@@ -174,8 +174,7 @@ impl TensorMap {
         };
         let upper = [last(width, shape.first[0], shape.windows[0]), last(height, shape.first[1], shape.windows[1])];
         let mut map = MaybeUninit::<sys::CUtensorMap>::zeroed();
-        // SAFETY: the arrays have an element for each of four dimensions (three strides, two corners), which the driver reads, and `map` is
-        // written to.
+        // SAFETY: `map` is live, and the arrays have the lengths that the driver reads: four sizes, three strides, and two numbers for each corner.
         let status = unsafe {
             sys::cuTensorMapEncodeIm2col(
                 map.as_mut_ptr(),
@@ -196,7 +195,7 @@ impl TensorMap {
             )
         };
         status.result().map_err(|e| inner.error(format!("Describing images for TMA ({shape:?})"), e))?;
-        // SAFETY: all bytes were zeroed, and the driver has written them.
+        // SAFETY: all bytes were initialised with zeros, and the driver has written the map.
         Ok(Self(unsafe { map.assume_init() }))
     }
 }

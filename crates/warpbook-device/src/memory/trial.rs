@@ -19,7 +19,7 @@ impl Trial {
     pub fn new<const N: usize>(device: &Arc<Inner>, bytes: [usize; N]) -> Option<(Self, [u64; N])> {
         let mut trial = Self { device: device.clone(), arrays: Vec::new() };
         for bytes in bytes {
-            // SAFETY: the context is current; CUDA refuses zero bytes, so at least one is requested.
+            // SAFETY: the context is current. At least one byte is requested, because CUDA refuses to allocate zero bytes.
             let address = relaxed(|| unsafe { result::malloc_sync(bytes.max(1)) }).ok()?;
             trial.arrays.push(address);
         }
@@ -32,7 +32,7 @@ impl Drop for Trial {
     fn drop(&mut self) {
         if self.device.may_free() {
             for address in &self.arrays {
-                // SAFETY: the address came from `malloc_sync` and is not used again. Freeing waits for all running work.
+                // SAFETY: `malloc_sync` returned the address, which is not used again. Freeing the memory waits for all running work.
                 let _ = relaxed(|| unsafe { result::free_sync(*address) });
             }
         }

@@ -143,7 +143,7 @@ impl Bench {
                 (last_us, _) = time(region)?;
             }
             let batch = batch_for(last_us, self.batch_below_us);
-            // SAFETY: a region's launches stay valid as long as it is borrowed, and the graph is dropped before that.
+            // SAFETY: the launches of a region stay valid as long as the region is borrowed, and the graph is dropped before the borrow ends.
             let graph = (batch > 1).then(|| unsafe { stream.capture(|| (0..batch).try_for_each(|_| region())) });
             prepared.push((batch, graph.transpose()?.map(|g| g.named("repetitions of a timed region"))));
         }

@@ -45,7 +45,7 @@ impl EventTimes {
     pub fn start(device: &CudaDevice) -> Result<Self> {
         device.synchronize()?;
         let zero = Event::timed(device)?;
-        // SAFETY: both handles are live.
+        // SAFETY: the handles of the event and of the stream are live.
         unsafe { result::event::record(zero.raw, device.0.transfers) }
             .map_err(|e| device.0.error("Recording an event", e))?;
         device.0.wait_for_transfers("Waiting for an event")?;
@@ -64,7 +64,7 @@ impl EventTimes {
             // The list is locked while events are recorded, so that no stream in it is destroyed.
             for known in inner.streams.known().iter().filter(|k| !is_captured(k.raw)) {
                 let event = Event::timed(&self.device)?;
-                // SAFETY: both handles are live.
+                // SAFETY: the handles of the event and of the stream are live.
                 unsafe { result::event::record(event.raw, known.raw) }
                     .map_err(|e| inner.error("Recording an event", e))?;
                 mark.of_stream.insert(known.id, (known.queued.load(Ordering::Relaxed), event));

@@ -48,7 +48,7 @@ fn memory_peaks(device: &CudaDevice, bench: &Bench, stream: &Stream) -> Result<V
     let measure = |bytes: u64, rounds: u32| {
         fastest_samples(bench, &kernels, |kernel, bench| {
             let shape = kernel.shape(u64::MAX >> 16);
-            // SAFETY: read_sum(data, out, n, rounds); `data` has at least `bytes` bytes, `out` one element per block.
+            // SAFETY: the arguments match `read_sum(data, out, n, rounds)`; `data` has at least `bytes` bytes, and `out` has one element per block.
             let launch = || unsafe { kernel.launch(stream, shape, &[&data, &out, &(bytes / 4), &rounds]) };
             bench.cuda(device, stream, None, None, launch)
         })
@@ -79,7 +79,7 @@ fn shared_peak(device: &CudaDevice, bench: &Bench, stream: &Stream) -> Result<Ba
     let out = device.zeros::<f32>(threads as usize)?;
     let rounds = 1u32 << 10;
     let samples = bench.cuda(device, stream, None, None, || {
-        // SAFETY: shared_sum(out, rounds); `out` has one element per thread.
+        // SAFETY: the arguments match `shared_sum(out, rounds)`, and `out` has one element per thread.
         unsafe { kernel.launch(stream, shape, &[&out, &rounds]) }
     })?;
     let reads = spec.tiles[0].get("ITEMS").unwrap_or(1).unsigned_abs();
@@ -96,7 +96,7 @@ fn multiply_add_peaks(device: &CudaDevice, bench: &Bench, stream: &Stream) -> Re
     let out = device.zeros::<f32>(threads as usize)?;
     let rounds = 256u32;
     let samples = bench.cuda(device, stream, None, None, || {
-        // SAFETY: fma_chains(out, a, c, rounds); `out` has one element per thread.
+        // SAFETY: the arguments match `fma_chains(out, a, c, rounds)`, and `out` has one element per thread.
         unsafe { fma.launch(stream, shape, &[&out, &0.999f32, &0.001f32, &rounds]) }
     })?;
     let chains = spec.tiles[0].get("ITEMS").unwrap_or(1).unsigned_abs();
@@ -139,7 +139,7 @@ fn copy_samples(device: &CudaDevice, bench: &Bench, stream: &Stream, data: &Buff
     let (from, to, n) = (data.range(..half), data.range(half..2 * half), half as u64);
     let samples = fastest_samples(bench, &kernels, |kernel, bench| {
         let shape = kernel.shape(u64::MAX >> 16);
-        // SAFETY: copy(from, to, n); both slices have n elements and begin at multiples of 16 bytes.
+        // SAFETY: the arguments match `copy(from, to, n)`; both slices have n elements and are aligned to 16 bytes.
         let launch = || unsafe { kernel.launch(stream, shape, &[&from, &to, &n]) };
         bench.cuda(device, stream, None, None, launch)
     })?;
@@ -221,7 +221,7 @@ impl Rounds {
     }
 
     fn launch(&self, stream: &Stream) -> Result<()> {
-        // SAFETY: both kernels take (values, out, rounds); `values` has the elements that a block reads, `out` one element per thread.
+        // SAFETY: the parameters of both kernels are (values, out, rounds); `values` has the elements that a block reads, and `out` has one element per thread.
         unsafe { self.kernel.launch(stream, self.shape, &[&self.values, &self.out, &self.rounds]) }
     }
 }
@@ -284,7 +284,7 @@ pub(crate) fn fill(device: &CudaDevice, data: &Buffer<f32>) -> Result<()> {
     let kernel = device.kernel(&spec, &spec.tiles[0])?;
     let stream = device.stream()?;
     let n = data.len() as u64;
-    // SAFETY: gaussians(out, n, seed, stream, first); `data` has n elements.
+    // SAFETY: the arguments match `gaussians(out, n, seed, stream, first)`, and `data` has n elements.
     unsafe { kernel.launch(&stream, kernel.shape(n), &[data, &n, &1u64, &0u32, &0u64]) }?;
     stream.synchronize()
 }

@@ -39,7 +39,8 @@ pub fn shared_read_cycles(device: &CudaDevice, bytes: u32, offsets: &[u32; 32]) 
     let clocks = device.zeros::<u64>(1)?;
     let mut least = u64::MAX;
     for _ in 0..5 {
-        // SAFETY: reads(offsets, out, clocks, rounds) in one block; the offsets were checked, and `out` has one element per thread.
+        // SAFETY: the arguments match `reads(offsets, out, clocks, rounds)`, which runs in one block; the offsets were checked, and `out` has one element per
+        // thread.
         unsafe { kernel.launch(&stream, shape, &[&places, &out, &clocks, &READ_ROUNDS]) }?;
         stream.synchronize()?;
         least = least.min(clocks.to_vec()?.first().copied().unwrap_or(u64::MAX));
@@ -64,7 +65,7 @@ pub fn register_latency(device: &CudaDevice) -> Result<(f64, f64)> {
     let (out, clocks) = (device.zeros::<f32>(shape.block[0] as usize)?, device.zeros::<u64>(2)?);
     let mut least = [u64::MAX; 2];
     for _ in 0..3 {
-        // SAFETY: registers(out, clocks, rounds) in one block; `out` has one element per thread.
+        // SAFETY: the arguments match `registers(out, clocks, rounds)`, which runs in one block, and `out` has one element per thread.
         unsafe { kernel.launch(&stream, shape, &[&out, &clocks, &ROUNDS]) }?;
         stream.synchronize()?;
         for (least, now) in least.iter_mut().zip(clocks.to_vec()?) {
@@ -94,8 +95,8 @@ pub fn exchange(device: &CudaDevice, bench: &Bench, blocks: u32) -> Result<Sampl
     let control = device.zeros::<u32>(2)?;
     let options = LaunchOptions { cooperative: true, ..LaunchOptions::default() };
     let mut samples = bench.cuda(device, &stream, None, None, || {
-        // SAFETY: exchanges(out, words, control, blocks, rounds, limit_ns); `out` has one element per block, `words` has two slots per block, and all
-        // blocks are resident at once.
+        // SAFETY: the arguments match `exchanges(out, words, control, blocks, rounds, limit_ns)`; `out` has one element per block, `words` has two slots per
+        // block, and all blocks are resident at once.
         unsafe {
             kernel.launch_with(&stream, shape, options, &[&out, &words, &control, &blocks, &EXCHANGE_ROUNDS, &LIMIT_NS])
         }
@@ -133,7 +134,8 @@ pub fn read_together(device: &CudaDevice, bench: &Bench, group: u32) -> Result<f
     crate::timing::peaks::fill(device, &data)?;
     let out = device.zeros::<f32>(shape.grid[0] as usize)?;
     let samples = bench.cuda(device, &stream, None, None, || {
-        // SAFETY: read_together(data, out, n, rounds, group); `out` has one element per block, and the grid is a multiple of the group.
+        // SAFETY: the arguments match `read_together(data, out, n, rounds, group)`; `out` has one element per block, and the number of blocks is a multiple of
+        // the group.
         unsafe { kernel.launch(&stream, shape, &[&data, &out, &(bytes / 4), &CACHE_ROUNDS, &group]) }
     })?;
     Ok((bytes * u64::from(group) * u64::from(CACHE_ROUNDS)) as f64 / samples.median_us() * 1e6)

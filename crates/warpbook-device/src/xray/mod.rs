@@ -199,8 +199,8 @@ impl Question {
         let shape =
             Launch { grid: [self.sms.len() as u32, 1, 1], dynamic_shared_bytes: shared, ..xray.clocks.shape(1) };
         let options = LaunchOptions { cooperative: true, ..LaunchOptions::default() };
-        // SAFETY: sm_clocks(words, samples, sms, stamps, failed, rounds, limit_ns); `ask` has created the arrays with the lengths for this many blocks, and
-        // they live until the stream was waited for.
+        // SAFETY: the arguments match `sm_clocks(words, samples, sms, stamps, failed, rounds, limit_ns)`. `ask` has created the arrays with the lengths for
+        // this number of blocks, and they live until the stream has been waited for.
         unsafe {
             xray.clocks.launch_with(
                 stream,

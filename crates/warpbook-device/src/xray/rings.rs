@@ -17,7 +17,7 @@ const CAPACITY: std::ops::RangeInclusive<u64> = 8..=8192;
 /// Size of a record in bytes.
 const RECORD: u64 = 8;
 
-/// Whether kernels are compiled with their marks, and the modules that already were.
+/// Records whether kernels are compiled with their marks, and which modules have been compiled with them.
 #[derive(Default)]
 pub(crate) struct Marking(Mutex<MarkingState>);
 
@@ -231,7 +231,7 @@ impl Marked {
         device.bind()?;
         let address = self.module.global(SYMBOL, size_of::<Symbol>())?;
         let words = [symbol.records, u64::from(symbol.warps) | u64::from(symbol.capacity) << 32];
-        // SAFETY: the symbol has two words, and the values live past the wait.
+        // SAFETY: `global` has checked that the variable has the size of two 64-bit words, and `words` lives until the copy has been waited for.
         unsafe { result::memcpy_htod_async(address, &words, device.transfers) }
             .map_err(|e| device.error("Telling a kernel where its marks go", e))?;
         device.wait_for_transfers("Telling a kernel where its marks go")
@@ -251,7 +251,7 @@ impl Module {
     pub(crate) fn global(&self, name: &str, bytes: usize) -> Result<sys::CUdeviceptr> {
         let c_name = std::ffi::CString::new(name).unwrap_or_default();
         let (mut address, mut found) = (0, 0);
-        // SAFETY: the module is live, the context current, and the pointers point to live values.
+        // SAFETY: the module is live, its context is current, and the pointers point to live values.
         let status =
             unsafe { sys::cuModuleGetGlobal_v2(&raw mut address, &raw mut found, self.raw(), c_name.as_ptr()) };
         status.result().map_err(|e| self.device.error(format!("Finding the variable {name}"), e))?;

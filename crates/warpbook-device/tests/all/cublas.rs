@@ -168,7 +168,7 @@ fn cublas_multiplies_every_type_and_transposition() {
         for skip in [0, 1] {
             let case = Case::new(&device, call, skip, coarse);
             let [a, b, c] = case.at();
-            // SAFETY: the arrays are as large as the call says and live past the wait.
+            // SAFETY: the arrays have the sizes that the call requires, and live until the stream has been waited for.
             unsafe { cublas.gemm(&stream, &call, a, b, c) }.unwrap();
             stream.synchronize().unwrap();
             // The sums are exact in f32, in whatever order the terms are added.
@@ -193,7 +193,7 @@ fn all_algorithms_of_cublaslt_agree() {
             for plan in &plans {
                 assert!(plan.workspace_bytes() <= WORKSPACE);
                 case.reset();
-                // SAFETY: the arrays are as large as the call says and live past the wait; nothing else uses the workspace.
+                // SAFETY: the arrays have the sizes that the call requires, and live until the stream has been waited for; nothing else uses the workspace.
                 match unsafe { plan.launch(&stream, a, b, c, &workspace) } {
                     Ok(()) => {
                         stream.synchronize().unwrap();
@@ -236,13 +236,13 @@ fn fp32_is_not_tf32() {
         };
         let case = Case::new(&device, call, 0, fine);
         let [a, b, c] = case.at();
-        // SAFETY: the arrays are as large as the call says and live past the wait.
+        // SAFETY: the arrays have the sizes that the call requires, and live until the stream has been waited for.
         unsafe { cublas.gemm(&stream, &call, a, b, c) }.unwrap();
         stream.synchronize().unwrap();
         case.check(bound, "cuBLAS");
         for plan in lt.plans(&call, 32, WORKSPACE as u64).unwrap() {
             case.reset();
-            // SAFETY: as above; nothing else uses the workspace.
+            // SAFETY: the arrays have the sizes that the call requires, and live until the stream has been waited for; nothing else uses the workspace.
             if unsafe { plan.launch(&stream, a, b, c, &workspace) }.is_ok() {
                 stream.synchronize().unwrap();
                 case.check(bound, "cuBLASLt");
@@ -259,15 +259,15 @@ fn products_are_captured() {
     for call in calls().filter(|call| call.m == 33) {
         let case = Case::new(&device, call, 0, coarse);
         let [a, b, c] = case.at();
-        // SAFETY: the arrays are as large as the call says and outlive the graph's launches, as does the workspace.
+        // SAFETY: the arrays have the sizes that the call requires, and outlive the graph.
         let by_cublas = || unsafe { cublas.gemm(&stream, &call, a, b, c) };
         let plans = lt.plans(&call, 1, WORKSPACE as u64).unwrap();
-        // SAFETY: as above.
+        // SAFETY: the arrays and the workspace have the sizes that the call requires, and outlive the graph.
         let by_lt = || unsafe { plans[0].launch(&stream, a, b, c, &workspace) };
         for product in [&by_cublas as &dyn Fn() -> Result<(), Error>, &by_lt] {
             product().unwrap();
             stream.synchronize().unwrap();
-            // SAFETY: as above.
+            // SAFETY: the arrays and the workspace outlive the graph.
             let graph = unsafe { stream.capture(product) }.unwrap();
             assert!(graph.nodes() > 0);
             case.reset();
@@ -289,7 +289,7 @@ fn handles_are_made_and_ended_while_another_thread_captures() {
     let call = calls().find(|c| c.m == 33).unwrap();
     let case = Case::new(&device, call, 0, coarse);
     let [a, b, c] = case.at();
-    // SAFETY: the arrays are as large as the call says and outlive the graphs.
+    // SAFETY: the arrays have the sizes that the call requires, and outlive the graphs.
     let product = || unsafe { cublas.gemm(&stream, &call, a, b, c) };
     product().unwrap();
     stream.synchronize().unwrap();
@@ -306,7 +306,7 @@ fn handles_are_made_and_ended_while_another_thread_captures() {
             Ok::<_, Error>(handles)
         });
         let capture = || {
-            // SAFETY: as above.
+            // SAFETY: the arrays outlive the graph.
             let graph = unsafe {
                 stream.capture(|| {
                     product()?;
@@ -347,7 +347,7 @@ fn what_cannot_run_is_refused_in_words() {
         assert!(matches!(error, Error::Unsupported { .. }) && error.to_string().contains(expect), "{error}");
     };
     let flat = LibraryGemm { lda: 63, ..call };
-    // SAFETY: here and below, the call is refused before anything is launched.
+    // SAFETY: the call is refused before anything is launched.
     refused(
         unsafe { cublas.gemm(&stream, &flat, a, b, c) },
         "leading dimension of at least 64, the length of a row of A",
@@ -358,12 +358,12 @@ fn what_cannot_run_is_refused_in_words() {
     );
     let plan = lt.plans(&call, 1, WORKSPACE as u64).unwrap().remove(0);
     let workspace = device.zeros::<u8>(WORKSPACE).unwrap();
-    // SAFETY: as above.
+    // SAFETY: the call is refused before anything is launched.
     refused(unsafe { plan.launch(&stream, a, b, c, &workspace) }, "request plans with the actual address");
     if plan.workspace_bytes() > 0 {
         let [a, b, c] = case.device.each_ref().map(|b| b.at(0));
         let none = device.zeros::<u8>(0).unwrap();
-        // SAFETY: as above.
+        // SAFETY: the call is refused before anything is launched.
         refused(unsafe { plan.launch(&stream, a, b, c, &none) }, "needs a workspace of");
     }
 }

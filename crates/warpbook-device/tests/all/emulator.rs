@@ -32,7 +32,7 @@ fn scaled(device: &CudaDevice, text: &'static str) -> Result<Vec<f32>> {
     to.fill_bytes(0xff)?;
     let (spec, tile) = spec(text);
     let kernel = device.kernel(&spec, &tile)?;
-    // SAFETY: mine(x, y, n, factor), with n elements in x and in y.
+    // SAFETY: the arguments match `mine(x, y, n, factor)`, and x and y have n elements.
     unsafe { kernel.launch(&stream, kernel.shape(1000), &[&from, &to, &1000u32, &3.0f32]) }?;
     stream.synchronize()?;
     to.to_vec()

@@ -173,7 +173,7 @@ fn a_graph_has_a_name_and_a_launch_that_is_refused_tells_it() {
     graph.launch(&stream).unwrap();
     stream.synchronize().unwrap();
 
-    // SAFETY: nothing is captured.
+    // SAFETY: nothing is captured, so the graph accesses no memory.
     let empty: Graph = unsafe { stream.capture(|| Ok(())) }.unwrap();
     assert_eq!((empty.name(), empty.nodes()), ("unnamed", 0));
     assert_eq!(empty.named("nothing").name(), "nothing");
@@ -186,7 +186,7 @@ fn a_graph_that_does_not_end_in_time_is_named_before_it_ends() {
     // The kernel takes several seconds; the test stops waiting and gives up the device long before that.
     let cycles = 4_000_000_000i64;
     let queue = |y: &Buffer<f32>| {
-        // SAFETY: late(y, value, cycles); y has one element, and the graph owns it.
+        // SAFETY: the arguments match `late(y, value, cycles)`; y has one element, and the graph owns y.
         unsafe { late.launch(&stream, late.shape(1), &[y, &1.0f32, &cycles]) }
     };
     let graph = stream.capture_owning("slow", y, queue).unwrap();

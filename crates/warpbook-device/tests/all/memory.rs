@@ -11,8 +11,7 @@ const LATE: i64 = 20_000_000;
 /// Queues a kernel that sets the first element of `y` after [`LATE`] cycles.
 fn late(device: &CudaDevice, stream: &Stream, y: &Slice<f32>, value: f32) {
     let kernel = kernel(device, "late", 32);
-    // SAFETY: late(y, value, cycles); y has one element and lives past the launch, since freeing
-    // waits.
+    // SAFETY: the arguments match `late(y, value, cycles)`. y has at least one element, and freeing y waits until the launch has ended.
     unsafe { kernel.launch(stream, kernel.shape(1), &[y, &value, &LATE]) }.unwrap();
 }
 
@@ -288,7 +287,7 @@ fn narrow_arguments_arrive() {
     let (stream, kernel, out) =
         (device.stream().unwrap(), kernel(&device, "narrow", 32), device.zeros::<i32>(6).unwrap());
     let (half, brain) = (f16::from_f32(-0.1), bf16::from_f32(-0.1));
-    // SAFETY: narrow(out, u8, i8, u16, i16, and two numbers of two bytes); `out` has six elements.
+    // SAFETY: the kernel's parameters are an array, numbers of type u8, i8, u16 and i16, and two 16-bit floats; `out` has six elements.
     unsafe {
         kernel.launch(&stream, kernel.shape(1), &[&out, &200u8, &-100i8, &60_000u16, &-30_000i16, &half, &brain])
     }
@@ -344,7 +343,7 @@ fn a_kernel_does_not_lower_the_shared_memory_of_another() {
     let (stream, out, words) = (device.stream().unwrap(), device.zeros::<f32>(1).unwrap(), most / 4);
     let mut shape = large.shape(1);
     shape.dynamic_shared_bytes = most;
-    // SAFETY: shared(out, words) with one element per block, and as many words as the block has.
+    // SAFETY: the arguments match `shared(out, words)`; `out` has one element per block, and `words` is the number of words of shared memory of a block.
     unsafe { large.launch(&stream, shape, &[&out, &words]) }.unwrap();
     stream.synchronize().unwrap();
     assert_eq!(out.to_vec().unwrap(), [words as f32]);

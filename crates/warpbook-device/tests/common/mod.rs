@@ -55,6 +55,6 @@ pub fn kernel(device: &CudaDevice, entry: &'static str, threads: i64) -> Kernel 
 pub fn axpy(kernel: &Kernel, stream: &Stream, y: &Slice<f32>, x: &Slice<f32>, a: f32) -> warpbook_device::Result<()> {
     assert_eq!(x.len(), y.len());
     let n = x.len() as u32;
-    // SAFETY: axpy(y, x, a, n) with n elements in both; a graph that captures this owns both slices.
+    // SAFETY: the arguments match `axpy(y, x, a, n)`, and x and y have n elements; a graph that captures the launch owns both slices.
     unsafe { kernel.launch(stream, kernel.shape(u64::from(n)), &[y, x, &a, &n]) }
 }

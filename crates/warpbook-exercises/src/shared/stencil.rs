@@ -4,7 +4,7 @@ use super::{LESSON, large_floats, reads_per_element};
 use crate::causes::only_written;
 use warpbook_lab::exercise::{Case, Definition, Draw, KernelTask, Mistake, Size, Target, Task, Tolerance, Wrong};
 
-/// Number of elements of a block, and number of neighbours on each side.
+/// Number of elements per block; `HALO` is the number of neighbours on each side.
 const PART: usize = 256;
 const HALO: usize = 3;
 

@@ -87,7 +87,7 @@ pub(super) enum How {
 /// A program that the host runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Program {
-    /// As many operations as the argument says: each is a launch, or all are replayed as one graph.
+    /// A number of operations that the size determines. Each is a launch, or all are replayed as one graph.
     Operations { in_a_graph: bool },
     /// A single launch for all operations.
     Whole,

@@ -13,9 +13,8 @@ pub(super) fn queue(
     y: &Slice<f32>,
     [n, size]: [u32; 2],
 ) -> Result<()> {
-    // SAFETY: every kernel in `kernels/guide` takes (x, y, n, size) and accesses only the elements that its header
-    // names, which the pair's `work` allocates. The arrays live until the stream was waited for, and as long as a graph
-    // that captures the launch.
+    // SAFETY: the parameters of every kernel in `kernels/guide` are (x, y, n, size), and the kernel accesses only the elements that the header of its file
+    // names. The pair's `work` allocates these arrays, which live until the stream has been waited for, and as long as any graph that captures the launch.
     unsafe { kernel.launch(stream, shape, &[x, y, &n, &size]) }
 }
 

@@ -10,12 +10,11 @@ pub(super) fn queue(on: &Inputs, way: &Way) -> Result<()> {
     let (a, b, c) = (on.a.at(0), on.b.at(0), on.c.at(0));
     let arrays = Arrays { workspace: on.workspace.at(0), ..Arrays::new(a, b, c) };
     match way {
-        // SAFETY: the arrays have the product's shapes and live as long as `on`, whose stream is waited for before it
-        // is dropped; the workspace is as large as any plan needs.
+        // SAFETY: the arrays have the product's shapes and live as long as `on`, and the workspace is as large as any plan needs.
         Way::Ours(plan) => unsafe { plan.launch(&on.stream, &arrays) },
-        // SAFETY: the same holds here.
+        // SAFETY: the arrays have the product's shapes and live as long as `on`, and all products are queued on one stream.
         Way::Cublas(cublas) => unsafe { cublas.gemm(&on.stream, &on.product.library_call(), a, b, c) },
-        // SAFETY: the same holds here; the workspace is as large as the plan was told.
+        // SAFETY: the arrays have the product's shapes and live as long as `on`, and the workspace is as large as the plan assumes.
         Way::CublasLt(plan) => unsafe { plan.launch(&on.stream, a, b, c, &on.workspace) },
     }
 }

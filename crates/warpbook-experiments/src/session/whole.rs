@@ -15,9 +15,9 @@ const ROUNDING: f64 = 1e-10;
 /// The time span that is measured for a training run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Timed {
-    /// From images on the device to the accuracy on the host.
+    /// Timed from the moment when the images are on the device until the accuracy is on the host.
     AtOnce,
-    /// From the start of a process to its end.
+    /// Timed from the start of the process until it ends.
     Process,
 }
 

@@ -20,8 +20,8 @@ pub(crate) fn reference(
     assert_elements(p, want, sizes);
     let (a, b) = (a.address(), b.address());
     let shape = kernel.tiles_shape(p.m.into(), p.n.into());
-    // SAFETY: the arguments match `reference(a, b, want, sizes, m, n, k, lda, ldb)`; the arrays have the sizes that it accesses and are borrowed until the wait
-    // ends.
+    // SAFETY: the arguments match `reference(a, b, want, sizes, m, n, k, lda, ldb)`; the arrays have the sizes that the kernel accesses, and stay borrowed
+    // until the stream has been waited for.
     unsafe { kernel.launch(stream, shape, &[&a, &b, want, sizes, &p.m, &p.n, &p.k, &p.lda, &p.ldb]) }?;
     stream.synchronize()
 }
@@ -52,8 +52,8 @@ pub(crate) fn compare(
     let (c, alpha) = (c.address(), f64::from(p.alpha));
     let args: [&dyn KernelArg; 11] =
         [&c, want, sizes, &p.m, &p.n, &p.ldc, &alpha, tolerance, half_epsilon, tiny, verdict];
-    // SAFETY: the arguments match `compare(c, want, sizes, m, n, ldc, alpha, tolerance, half_epsilon, tiny, verdict)`; the arrays have the sizes that it
-    // accesses and are borrowed until the wait ends; `write` has found room for four words.
+    // SAFETY: the arguments match `compare(c, want, sizes, m, n, ldc, alpha, tolerance, half_epsilon, tiny, verdict)`; the arrays have the sizes that the
+    // kernel accesses, and stay borrowed until the stream has been waited for. `write` has checked that `verdict` has room for four words.
     unsafe { kernel.launch(stream, shape, &args) }?;
     stream.synchronize()?;
     verdict.read(&mut words)?;

@@ -457,7 +457,7 @@ mod tests {
         assert_eq!(count((512, 512, 16384)), 8);
         // This product has 40 tiles for 132 SMs.
         assert_eq!(count((1024, 640, 16384)), 3);
-        // Cases: as many tiles as SMs, and a single tile with a short k.
+        // These products have as many tiles as SMs, and a single tile with a short k.
         assert_eq!(count((1408, 1536, 4096)), 1);
         assert_eq!(count((128, 128, 64)), 1);
         // The row's own estimate uses these parts.
@@ -468,7 +468,7 @@ mod tests {
         assert!(us(&can) < us(&whole) / 3.0, "{}", us(&can));
     }
 
-    /// A product from memory takes longer on an H100; the constants of other devices say that they are derived.
+    /// A product limited by memory takes longer on an H100 than on an H200. The limits of unknown devices are derived from an H100's, and say so.
     #[test]
     fn what_tiles_share_depends_on_the_device() {
         let row = rows().into_iter().find(|r| r.rung.id == "14_overlapped_store").unwrap();

@@ -12,8 +12,8 @@ pub(super) fn gemm(ops: &Operands<'_>, c: &mut [f32]) -> Result<(), GemmError> {
     let ldc = ops.ldc.min(c.len());
     // The crate's kernels prefer a C with adjacent columns, so they compute C^T = op(B)^T op(A)^T.
     let product = gemm_f32::gemm::f32::get_gemm_fn();
-    // SAFETY: `check` found every element (i, j) of the three matrices inside its slice, at i * row + j * col; C is borrowed
-    // exclusively, so it overlaps neither A nor B, and it is not read if beta is 0.
+    // SAFETY: `check` has verified that every element (i, j) of the three matrices lies inside its slice, at i * row + j * col. C is borrowed exclusively, so
+    // it overlaps neither A nor B, and it is not read if beta is 0.
     unsafe {
         product(
             ops.n,

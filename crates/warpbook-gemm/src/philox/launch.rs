@@ -41,7 +41,7 @@ impl Philox {
         first_index: u64,
     ) -> Result<()> {
         let n = out.len() as u64;
-        // SAFETY: the arguments match `gaussians(out, n, seed, stream, first)`.
+        // SAFETY: the arguments match `gaussians(out, n, seed, stream, first)`, and `out` has n elements.
         unsafe { fill(&self.gaussians, stream, n, &[out, &n, &seed, &stream_id, &first_index]) }
     }
 
@@ -58,7 +58,7 @@ impl Philox {
         first_index: u64,
     ) -> Result<()> {
         let n = out.len() as u64;
-        // SAFETY: the arguments match `uniforms(out, n, seed, stream, first)`.
+        // SAFETY: the arguments match `uniforms(out, n, seed, stream, first)`, and `out` has n elements.
         unsafe { fill(&self.uniforms, stream, n, &[out, &n, &seed, &stream_id, &first_index]) }
     }
 
@@ -83,7 +83,7 @@ impl Philox {
                 ),
             });
         }
-        // SAFETY: the arguments match `permutation(out, n, seed, first, of)`.
+        // SAFETY: the arguments match `permutation(out, n, seed, first, of)`, and `out` has n elements.
         unsafe { fill(&self.permutation, stream, n, &[out, &n, &seed, &first_index, &of]) }
     }
 }
@@ -93,6 +93,7 @@ impl Philox {
 /// # Safety
 /// The arguments must be those that the kernel declares, the first of them an array of `n` elements.
 unsafe fn fill(kernel: &Kernel, stream: &Stream, n: u64, args: &[&dyn KernelArg]) -> Result<()> {
-    // SAFETY: the caller promises the arguments; freeing the array waits for kernels in flight, and graphs keep it.
+    // SAFETY: the caller guarantees that the arguments match the kernel. Freeing the array waits for running kernels, and a graph that captures the launch owns
+    // it.
     unsafe { kernel.launch(stream, kernel.shape(n), args) }
 }

@@ -19,21 +19,21 @@ pub(crate) struct EpilogueArgs {
     pub mask: DevicePtr,
 }
 
-// SAFETY: the layout is the kernel's struct: two floats and two pointers.
+// SAFETY: the fields have the layout of the kernel's struct: two floats and two pointers.
 unsafe impl KernelArg for EpilogueArgs {
     fn as_arg(&self) -> *mut c_void {
         std::ptr::from_ref(self).cast_mut().cast()
     }
 }
 
-// SAFETY: the layout is the kernel's struct: two pointers and four 32-bit numbers.
+// SAFETY: the fields have the layout of the kernel's struct: two pointers and four 32-bit numbers.
 unsafe impl KernelArg for CopyArgs {
     fn as_arg(&self) -> *mut c_void {
         std::ptr::from_ref(self).cast_mut().cast()
     }
 }
 
-// SAFETY: the layout is the kernel's struct: two pointers and a 64-bit number.
+// SAFETY: the fields have the layout of the kernel's struct: two pointers and a 64-bit number.
 unsafe impl KernelArg for ExchangeArgs {
     fn as_arg(&self) -> *mut c_void {
         std::ptr::from_ref(self).cast_mut().cast()
@@ -47,7 +47,7 @@ pub(super) struct Keeping<'a, T> {
     pub(super) kept: Option<&'a Kept>,
 }
 
-// SAFETY: the address points to the argument.
+// SAFETY: `as_arg` points to the wrapped argument, which implements this trait correctly.
 unsafe impl<T: KernelArg> KernelArg for Keeping<'_, T> {
     fn as_arg(&self) -> *mut c_void {
         self.argument.as_arg()

@@ -31,7 +31,7 @@ impl Plan {
     /// The arrays must be as large as the product says, the workspace at least [`Plan::workspace_bytes`], and all aligned as in the plan. They must live until
     /// the stream has passed the product. If the product is captured, they must live as long as the graph, and as long as every graph that captures that graph.
     pub unsafe fn launch(&self, stream: &Stream, arrays: &Arrays) -> Result<()> {
-        // SAFETY: the caller promises the arrays' sizes, alignment and lifetime.
+        // SAFETY: the caller guarantees the sizes, alignment and lifetime of the arrays.
         self.steps(arrays, |step| unsafe { step.launch(self, stream, None) })
     }
 
@@ -45,7 +45,8 @@ impl Plan {
     pub fn launch_checked(&self, stream: &Stream, arrays: &DeviceArrays, workspace: &Workspace) -> Result<()> {
         let addresses = self.check(arrays, workspace)?;
         let kept = Kept::new(arrays, workspace);
-        // SAFETY: types, lengths and alignment were checked; freeing memory waits for kernels in flight, and graphs keep it.
+        // SAFETY: the types, lengths and alignment were checked. Freeing an array waits for running kernels, and a graph that captures the product owns its
+        // arrays.
         self.steps(&addresses, |step| unsafe { step.launch(self, stream, Some(&kept)) })
     }
 
@@ -90,7 +91,7 @@ impl BoundPlan {
     /// # Errors
     /// If a launch is refused.
     pub fn launch(&self, stream: &Stream) -> Result<()> {
-        // SAFETY: the arrays were checked by `bind`; freeing memory waits for kernels in flight, and graphs keep it.
+        // SAFETY: `bind` has checked the arrays. Freeing an array waits for running kernels, and a graph that captures the product owns its arrays.
         self.steps.iter().try_for_each(|step| unsafe { step.launch(&self.plan, stream, Some(&self.kept)) })
     }
 }
@@ -101,7 +102,7 @@ impl Step {
     /// # Safety
     /// The requirements of [`Plan::launch`], unless the arrays are kept.
     unsafe fn launch(&self, plan: &Plan, stream: &Stream, kept: Option<&Kept>) -> Result<()> {
-        // SAFETY: the caller promises the arrays' sizes, alignment and lifetime.
+        // SAFETY: the caller guarantees the sizes, alignment and lifetime of the arrays.
         unsafe {
             match self {
                 Self::ColumnSums(s) => s.launch(plan, stream, kept),
@@ -123,7 +124,7 @@ impl Summed {
         let Self { is_total, b, ldb, k, rows, alpha, beta, out } = self;
         let kernel = plan.sums(*is_total).ok_or_else(|| no_kernel("Column sums"))?;
         let columns = Columns { n: plan.product().n, k: *k, ld: *ldb, rows: *rows };
-        // SAFETY: the caller promises the arrays' sizes, alignment and lifetime.
+        // SAFETY: the caller guarantees the sizes, alignment and lifetime of the arrays.
         unsafe { columns.launch(kernel, stream, [*alpha, *beta], b, &Keeping { argument: *out, kept }) }
     }
 }
@@ -160,7 +161,7 @@ impl Columns {
         // There is a block for each chunk and each tile of columns.
         let one_chunk = kernel.tiles_shape(1, (*n).into());
         let shape = Launch { grid: [one_chunk.grid[0].saturating_mul(k.div_ceil(*rows)), 1, 1], ..one_chunk };
-        // SAFETY: the arguments match `column_sums(b, ldb, n, k, rows, alpha, beta, out)`; the caller promises the arrays.
+        // SAFETY: the arguments match `column_sums(b, ldb, n, k, rows, alpha, beta, out)`, and the caller guarantees the sizes of B and `out`.
         unsafe { kernel.launch(stream, shape, &[b, ld, n, k, rows, &alpha, &beta, out]) }
     }
 
@@ -181,7 +182,7 @@ impl Columns {
         for (name, array, len) in [("B", b.clone(), len), ("The sums' array", out.into(), self.sums())] {
             array.spec().holds(name, ArraySpec { dtype: array.dtype(), len }).map_err(refused)?;
         }
-        // SAFETY: both lengths were checked.
+        // SAFETY: the lengths of B and of `out` were checked.
         unsafe { self.launch(kernel, stream, [1.0, 0.0], b.bytes(), out) }
     }
 }
@@ -195,14 +196,15 @@ impl Copied {
         if is_transposed {
             let CopyArgs { from, to, rows, columns, ld_from, ld_to } = &self.args;
             let ld_to = Keeping { argument: *ld_to, kept };
-            // SAFETY: the arguments match `repack_transposed(from, to, rows, columns, ld_from, ld_to)`; the workspace has room for the panel; the caller
-            // promises the arrays.
+            // SAFETY: the arguments match `repack_transposed(from, to, rows, columns, ld_from, ld_to)`. The workspace has room for the panel, and the caller
+            // guarantees the sizes, alignment and lifetime of the arrays.
             return unsafe { kernel.launch(stream, own, &[from, to, rows, columns, ld_from, &ld_to]) };
         }
         let also = also.map_or(CopyArgs::NONE, |also| also.args);
         let both = Launch { grid: [own.grid[0].saturating_add(shape(&also).grid[0]), 1, 1], ..own };
         let options = LaunchOptions { programmatic: plan.options().programmatic, ..LaunchOptions::default() };
-        // SAFETY: the arguments match `repack(first, second)`, where `second` has no rows if there is only one copy; otherwise as above.
+        // SAFETY: the arguments match `repack(first, second)`, where `second` has no rows if there is only one copy. The workspace has room for the panels, and
+        // the caller guarantees the sizes, alignment and lifetime of the arrays.
         unsafe { kernel.launch_with(stream, both, options, &[&self.args, &Keeping { argument: also, kept }]) }
     }
 }
@@ -214,7 +216,8 @@ impl Multiplied {
         let argument = EpilogueArgs { alpha: *alpha, beta: *beta, bias: *bias, mask: *mask };
         let epilogue = &Keeping { argument, kept };
         let launch = |args: &[&dyn KernelArg]| {
-            // SAFETY: the arguments are the kernel's, see `KernelOperands`; the caller promises the arrays.
+            // SAFETY: the arguments match the kernel's parameters, which `KernelOperands` lists, and the caller guarantees the sizes, alignment and lifetime of
+            // the arrays.
             unsafe { plan.kernel().launch_with(stream, plan.shape(*m, *n), plan.options(), args) }
         };
         match operands {
@@ -238,8 +241,8 @@ impl Added {
         let shape = kernel.shape(u64::from(*m) * u64::from(ld / COLUMNS));
         let options = LaunchOptions { programmatic: plan.options().programmatic, ..LaunchOptions::default() };
         let args: [&dyn KernelArg; 8] = [sums, parts, ld, c, m, n, &p.ldc, &Keeping { argument, kept }];
-        // SAFETY: the arguments match `sum_parts(sums, parts, ld, c, m, n, ldc, epilogue)`; the workspace has room for the sums; the caller promises the
-        // arrays.
+        // SAFETY: the arguments match `sum_parts(sums, parts, ld, c, m, n, ldc, epilogue)`. The workspace has room for the sums, and the caller guarantees the
+        // sizes, alignment and lifetime of the arrays.
         unsafe { kernel.launch_with(stream, shape, options, &args) }
     }
 }

@@ -367,7 +367,7 @@ impl Plan {
         Ok(())
     }
 
-    /// Adds the arguments that a rung which cuts tiles needs to the operands.
+    /// Adds to the operands the arguments that a rung needs if it cuts tiles.
     fn with_exchange(&self, operands: KernelOperands, workspace: DevicePtr, (m, n): (u32, u32)) -> KernelOperands {
         match operands {
             KernelOperands::MapsAndC { maps, by_copy } if self.streams => {

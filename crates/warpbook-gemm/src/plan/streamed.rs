@@ -148,7 +148,7 @@ fn ticket() -> u64 {
     static NEXT: AtomicU64 = AtomicU64::new(0);
     let seed = *SEED.get_or_init(|| RandomState::new().hash_one(std::process::id()));
     let next = || mixed(seed.wrapping_add(NEXT.fetch_add(1, Ordering::Relaxed)));
-    // The value of a lowered flag must not be a ticket.
+    // A flag that has not been raised is 0, so a ticket must not be 0.
     let first = next();
     if first == 0 { next() } else { first }
 }
@@ -277,13 +277,13 @@ mod tests {
         assert_eq!(cut((3904, 2368, 4160), &one, 132), 46 + 132);
         // 4 x 50 tiles leave 68 after one wave.
         assert_eq!(cut((448, 12736, 2560), &one, 132), 68 + 132);
-        // Cases: fewer tiles than SMs, as many, and twice as many.
+        // These products have fewer tiles than there are SMs, the same number, and twice that number.
         assert_eq!(cut((1024, 1024, 4096), &one, 132), 32);
         assert_eq!(cut((1536, 2816, 4096), &one, 132), 0);
         assert_eq!(cut((3072, 2816, 4096), &one, 132), 0);
         // Each cluster has two tiles, one below the other.
         assert_eq!(cut((3904, 2368, 4160), &tile(&[("CLUSTER", 2)]), 66), 16 * 10 % 66 + 66);
-        // Cases: k too short for 132 ranges of a single tile, and k beyond 32 bits.
+        // For these products, k is too short for 132 ranges of a single tile, k is just long enough, and the number of steps exceeds 32 bits.
         assert_eq!(cut((128, 256, 64 * 527), &one, 132), 0);
         assert_eq!(cut((128, 256, 64 * 528), &one, 132), 1);
         assert_eq!(cut((128 * 133, 256, u32::MAX), &one, 132), 0);
@@ -304,7 +304,7 @@ mod tests {
         let odd = streamed(3904, 2366, 512).unwrap();
         assert_eq!(odd.offset, (512u64 * 2368 * 2).next_multiple_of(1024));
         assert_ne!(aligned.ticket, odd.ticket);
-        // Cases: a full wave, and copies that leave no room.
+        // The first product fills its wave, and the copies for the second leave no room.
         assert_eq!(streamed(1536, 2816, 4096), None);
         assert_eq!(streamed(4097, 4095, 4093), None);
     }

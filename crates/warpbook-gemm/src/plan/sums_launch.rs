@@ -26,7 +26,8 @@ impl Vectors {
         let blocks = groups.div_ceil(across).saturating_mul(self.chunks);
         let shape = Launch { grid: [blocks, 1, 1], ..kernel.shape(1) };
         let args: [&dyn KernelArg; 6] = [from.bytes(), &self.rows, &self.n, &self.chunk, &across, sums];
-        // SAFETY: the arguments match `partial_sums(from, rows, n, chunk, across, out)`; one block for each chunk and each `across` groups.
+        // SAFETY: the arguments match `partial_sums(from, rows, n, chunk, across, out)`, and the grid has one block for each chunk and each set of `across`
+        // groups. The callers check types, lengths and alignment.
         unsafe { kernel.launch(stream, shape, &args) }
     }
 }
@@ -43,7 +44,7 @@ pub(crate) fn queue_total_sums(
     let shape = Launch { grid: [n.div_ceil(columns), 1, 1], ..kernel.shape(1) };
     let first = out.len() as u32;
     let args: [&dyn KernelArg; 6] = [from.bytes(), &rows, &n, &first, out, optional(rest)];
-    // SAFETY: the arguments match `total_sums(from, rows, n, first, out, rest)`, or `wide_total_sums`; one block for the columns of each tile; `from` is
-    // aligned to 16 bytes.
+    // SAFETY: the arguments match `total_sums(from, rows, n, first, out, rest)`, or `wide_total_sums` with the same parameters. The grid has one block for each
+    // tile of columns, and `from` is aligned to 16 bytes. The callers check types, lengths and alignment.
     unsafe { kernel.launch(stream, shape, &args) }
 }

@@ -18,7 +18,8 @@ impl AddPartials {
         Ok(Self(kernel))
     }
 
-    /// Queues c = first + others[0] + others[1] ..., where each of `others` has as many elements and begins `stride` elements after the one before it.
+    /// Queues c = first + others[0] + others[1] ..., where all of these have the same length. Each of `others` begins `stride` elements after the previous
+    /// one.
     ///
     /// # Panics
     /// If the lengths do not fit together.
@@ -34,8 +35,8 @@ impl AddPartials {
         assert!(count == 0 || others.len() >= (count - 1) * stride + n, "room for all partial products");
         let count = u32::try_from(count).unwrap_or(u32::MAX);
         let shape = self.0.shape(n as u64);
-        // SAFETY: the arguments match `add_partials(first, others, stride, count, out, n)`; the arrays have the sizes that it accesses; the kernel is compiled
-        // for the type of `c`, which `TensorParallel` has checked to be the product's; freeing memory waits for kernels in flight.
+        // SAFETY: the arguments match `add_partials(first, others, stride, count, out, n)`, and the arrays have the sizes that the kernel accesses. The kernel
+        // is compiled for the product's output type, and `TensorParallel` has checked that `c` has this type. Freeing an array waits for running kernels.
         unsafe { self.0.launch(stream, shape, &[first, others, &(stride as u64), &count, c.bytes(), &(n as u64)]) }
     }
 }

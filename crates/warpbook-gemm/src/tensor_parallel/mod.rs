@@ -473,7 +473,7 @@ impl Part {
             Ok((&crate::product::storage::Storage::zeros(device, elements, dtype)?).into())
         };
         let out = if self.by_k { Dtype::F32 } else { p.form.out };
-        // The first GPU reads A and B in place, and by rows also writes C in place.
+        // The first GPU reads A and B in place. With a split by rows, it also writes C in place.
         let (a, b, lda) = if first {
             (arrays.a.clone(), arrays.b.clone(), p.lda)
         } else {

@@ -342,8 +342,8 @@ impl Exercise {
         Ok(Hint { number, of, text })
     }
 
-    /// Shows the solution, once a try was right or after three different tries, and notes this in the progress. An instructor sees it at any time if the
-    /// environment has `WARPBOOK_SOLUTIONS=show`.
+    /// Shows the solution, once an attempt was right or after three different attempts, and records this in the progress. An instructor sees it at any time if
+    /// the environment has `WARPBOOK_SOLUTIONS=show`.
     ///
     /// # Errors
     /// If it is too early, or the folder has no solution, for example in a copy for learners.
@@ -380,7 +380,7 @@ impl Exercise {
         Tried::new((self.definition.id, self.definition.title), path, source)
     }
 
-    /// Notes a try in the progress. If the file cannot be written, the verdict is still returned, with a remark.
+    /// Records an attempt in the learner's progress. If the progress file cannot be written, the verdict is still returned, with a remark.
     fn note(&self, mut tried: Tried, answers: &[&str]) -> Tried {
         let at = now();
         let record = tried.record(at);

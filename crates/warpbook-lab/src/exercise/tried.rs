@@ -16,7 +16,7 @@ pub struct Tried {
     pub verdict: Verdict,
     /// The main finding, in one line.
     pub sentence: String,
-    /// The likely cause if the try is wrong or misses a target.
+    /// The likely cause if the attempt is wrong or misses a target.
     pub cause: Option<LikelyCause>,
     /// The first wrong element, if a result is wrong.
     pub wrong: Option<WrongElement>,

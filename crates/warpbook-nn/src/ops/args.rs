@@ -9,7 +9,7 @@ use warpbook_device::KernelArg;
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Words<const N: usize>(pub [u32; N]);
 
-// SAFETY: the kernel's struct has the same number of words.
+// SAFETY: `as_arg` points to N words, and the kernel's struct consists of the same number of words.
 unsafe impl<const N: usize> KernelArg for Words<N> {
     fn as_arg(&self) -> *mut c_void {
         std::ptr::from_ref(self).cast_mut().cast()

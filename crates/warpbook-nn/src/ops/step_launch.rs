@@ -22,7 +22,7 @@ pub(super) struct Settings {
     unused: u32,
 }
 
-// SAFETY: the layout is the kernel's struct: four f64 and four words.
+// SAFETY: the fields have the layout of the kernel's struct: four f64 and four 32-bit words.
 unsafe impl KernelArg for Settings {
     fn as_arg(&self) -> *mut c_void {
         std::ptr::from_ref(self).cast_mut().cast()
@@ -75,8 +75,8 @@ pub(crate) struct Verdict {
     owner: Option<Arc<dyn Any + Send + Sync>>,
 }
 
-// SAFETY: `args` has the layout of the kernel's struct: `Settings`, then eight pointers, each to an array of its type or null, and a
-// word of 64 bits; the owner keeps these arrays.
+// SAFETY: `args` has the layout of the kernel's struct: `Settings`, then eight pointers, each null or to an array of the right type, and a 64-bit word. `owner`
+// keeps these arrays alive.
 unsafe impl KernelArg for Verdict {
     fn as_arg(&self) -> *mut c_void {
         (&raw const self.args).cast_mut().cast()
@@ -169,7 +169,7 @@ pub(crate) struct Ended<'a> {
     pub scaler: Scaler,
     /// Training counters, `[4]`.
     pub counters: &'a Slice<u32>,
-    /// Not 0 if the step was skipped, `[1]`.
+    /// Nonzero if the step was skipped, `[1]`.
     pub found: Option<&'a Slice<u32>>,
     /// The loss scale, and the number of steps since it last changed, `[1]` each.
     pub scale: Option<(&'a Slice<f32>, &'a Slice<u32>)>,
@@ -189,8 +189,8 @@ pub(crate) struct End {
     owner: Arc<dyn Any + Send + Sync>,
 }
 
-// SAFETY: `args` has the layout of the kernel's struct: four words, `Scaler`, then eight pointers, each to an array of its type or null; the
-// owner keeps these arrays.
+// SAFETY: `args` has the layout of the kernel's struct: four words, `Scaler`, then eight pointers, each null or to an array of the right type. `owner` keeps
+// these arrays alive.
 unsafe impl KernelArg for End {
     fn as_arg(&self) -> *mut c_void {
         (&raw const self.args).cast_mut().cast()

@@ -14,7 +14,7 @@ pub enum Loss {
         /// Fraction of the target that is spread over all classes, from 0 to below 1 (Szegedy et al., 2016).
         smoothing: f32,
     },
-    /// The mean squared error over all elements, of outputs and values.
+    /// Mean squared error between the outputs and the target values, over all elements.
     Mse,
 }
 

@@ -28,7 +28,7 @@ fn wide(values: &[f32]) -> Vec<f64> {
     values.iter().map(|v| f64::from(*v)).collect()
 }
 
-/// Half a unit in the last place of a type, relative, plus some roundings of f32.
+/// Returns the relative tolerance: half a unit in the last place of the type, plus a few rounding errors of f32.
 fn tolerance(dtype: Dtype) -> f64 {
     match dtype {
         Dtype::F16 => 6e-4,

@@ -228,7 +228,7 @@ pub fn storage(device: &DeviceInfo, problem: &Problem) -> String {
     )
 }
 
-/// Says which choice a rung's rule made at a size, how long an epoch takes there, and what bounds it.
+/// Describes the choice of a rung's rule at a size, the time of an epoch with it, and the resource that limits this time.
 #[must_use]
 pub fn choice(run: &Run, id: &str, problem: &Problem) -> String {
     let found = valid(run, id, problem).and_then(|m| Some((m, m.choice.as_ref()?, m.pass_us()?)));

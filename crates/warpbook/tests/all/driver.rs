@@ -1,4 +1,4 @@
-//! Tests of the driver's rows for rungs that succeed and fail, with an experiment made for this.
+//! Tests the driver's rows for rungs that succeed and rungs that fail, using an experiment written for these tests.
 
 use std::cell::Cell;
 use std::rc::Rc;

@@ -360,7 +360,7 @@ fn findings(gpu: Gpu) -> Made {
     make(&from, surveys.into_iter().fold(made, Made::step))
 }
 
-/// Returns the script that makes everything once on machines with a GPU, and then the tables and pictures.
+/// Returns the script that makes every published measurement once on machines with a GPU, and then the tables and pictures.
 pub fn script(gpu: Gpu) -> String {
     let id = gpu.id();
     let mut text = format!(

@@ -342,7 +342,7 @@ fn guarded(script: &str) -> Result<String> {
         }
         guarded = guarded.replace(what, with);
     }
-    // The script of such a closure ends before this statement.
+    // wasm-bindgen writes this statement after the script of each closure.
     const NEXT: &str = "real._wbg_cb_unref = ";
     let pieces: Vec<&str> = guarded.split(NEXT).collect();
     let (last, closures) = pieces.split_last().filter(|(_, before)| !before.is_empty()).ok_or_else(|| unknown(NEXT))?;

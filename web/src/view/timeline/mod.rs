@@ -111,7 +111,7 @@ pub struct Timeline {
     wanted: String,
     /// The start of the span that the search found last.
     found: f64,
-    /// The number of changes so far.
+    /// The number of changes of the view so far.
     changes: u32,
     /// The width of the column of the lanes' names in the last drawing.
     names: Cell<f64>,

@@ -19,7 +19,7 @@ pub enum Kind {
     Keyword,
     /// A keyword that CUDA adds to the language: `__global__`, `__shared__`.
     Qualifier,
-    /// A type.
+    /// The name of a type, such as `float`.
     Type,
     /// A variable or an intrinsic of CUDA: `threadIdx`, `__syncthreads`.
     Builtin,

@@ -203,7 +203,7 @@ impl Libraries {
     pub fn create(&self, device: &Inner, create: CreateHandle) -> Result<Handle> {
         device.bind()?;
         let mut handle = std::ptr::null_mut();
-        // SAFETY: the pointer points to a live value; the context is current.
+        // SAFETY: the pointer points to `handle`, which is live, and the context is current.
         match between_captures(|| unsafe { create(&raw mut handle) }) {
             0 => Ok(handle),
             // The device ran out of memory, which is not the library's fault.
@@ -259,15 +259,15 @@ mod tests {
             assert_eq!(create(&raw mut raw), 0);
             raw
         };
-        // SAFETY: here and below, the pointers point to live values; a descriptor is destroyed once, after its last use.
+        // SAFETY: `d` points to a live pointer, which receives the descriptor.
         let product = made(&|d| unsafe { (calls.desc_create)(d, COMPUTE_32F_FAST_TF32, R_32F) });
-        // SAFETY: as above.
+        // SAFETY: `d` points to a live pointer, which receives the descriptor.
         let preference = made(&|d| unsafe { (calls.preference_create)(d) });
-        // SAFETY: as above.
+        // SAFETY: `d` points to a live pointer, which receives the descriptor.
         let layout = made(&|d| unsafe { (calls.layout_create)(d, R_16BF, 5, 3, 4093) });
         let takes = |set: SetAttribute, descriptor, attribute, bytes: usize| {
             let value = [0u64; 2];
-            // SAFETY: as above; the value is longer than any of the sizes.
+            // SAFETY: the descriptor is live, and the value is longer than any of the requested sizes.
             let status = unsafe { set(descriptor, attribute, value.as_ptr().cast(), bytes) };
             assert!(status == 0 || status == INVALID_VALUE, "{status}");
             status == 0
@@ -286,7 +286,7 @@ mod tests {
         for (destroy, descriptor) in
             [(calls.desc_destroy, product), (calls.preference_destroy, preference), (calls.layout_destroy, layout)]
         {
-            // SAFETY: as above.
+            // SAFETY: each descriptor is destroyed once, after its last use.
             assert_eq!(unsafe { destroy(descriptor) }, 0);
         }
     }

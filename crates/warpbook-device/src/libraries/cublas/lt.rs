@@ -27,9 +27,9 @@ struct LtHandle {
     name: Arc<str>,
 }
 
-// SAFETY: as for `HandleState`.
+// SAFETY: the library's handle may be used from any thread on which its context is current, but only by one thread at a time, which the lock ensures.
 unsafe impl Send for LtHandle {}
-// SAFETY: the handle is behind its lock.
+// SAFETY: the lock around the library's handle prevents concurrent calls.
 unsafe impl Sync for LtHandle {}
 
 impl Drop for LtHandle {
@@ -56,14 +56,14 @@ struct OwnedDescriptor {
     _libraries: Arc<Libraries>,
 }
 
-// SAFETY: a descriptor is plain memory that belongs to no thread, and it is only read after it was created.
+// SAFETY: a descriptor is memory that is not tied to a thread, and it is only read once it has been created.
 unsafe impl Send for OwnedDescriptor {}
-// SAFETY: as above.
+// SAFETY: a descriptor is only read once it has been created.
 unsafe impl Sync for OwnedDescriptor {}
 
 impl Drop for OwnedDescriptor {
     fn drop(&mut self) {
-        // SAFETY: the descriptor was created by the library of `destroy` and is not used again.
+        // SAFETY: `destroy` belongs to the library that created the descriptor, which is not used again.
         unsafe { (self.destroy)(self.raw) };
     }
 }
@@ -89,7 +89,7 @@ impl LtHandle {
         attribute: c_int,
         value: T,
     ) -> Result<()> {
-        // SAFETY: the descriptor is live and of the kind that `set` expects; the value is copied.
+        // SAFETY: the descriptor is live and of the kind that `set` expects, and the library copies the value.
         let status = unsafe { set(owned.raw, attribute, (&raw const value).cast(), size_of::<T>()) };
         self.libraries.check(&self.device, what, status)
     }
@@ -139,18 +139,18 @@ impl CublasLt {
         let what = || call.name();
         lt.device.bind()?;
         let calls = &lt.libraries.lt;
-        // SAFETY: here and below, the pointer from `own` points to a live value.
+        // SAFETY: `own` passes a pointer to a live value, which receives the descriptor.
         let product = lt.own(&what, calls.desc_destroy, |d| unsafe { (calls.desc_create)(d, p.compute, R_32F) })?;
         lt.set(&what, calls.desc_set, &product, DESC_TRANSA, p.ops[0])?;
         lt.set(&what, calls.desc_set, &product, DESC_TRANSB, p.ops[1])?;
         let layout = |which: usize| {
             let ((rows, columns), ld) = (p.stored[which], i64::from(p.lds[which]));
             let elements = if which == 2 { p.out } else { p.data };
-            // SAFETY: as above.
+            // SAFETY: `own` passes a pointer to a live value, which receives the descriptor.
             lt.own(&what, calls.layout_destroy, |d| unsafe { (calls.layout_create)(d, elements, rows, columns, ld) })
         };
         let layouts = [layout(0)?, layout(1)?, layout(2)?];
-        // SAFETY: as above.
+        // SAFETY: `own` passes a pointer to a live value, which receives the descriptor.
         let preference = lt.own(&what, calls.preference_destroy, |d| unsafe { (calls.preference_create)(d) })?;
         let alignments = call.alignments(arrays);
         let [a, b, c] = alignments.map(|bytes| bytes as u32);
@@ -164,7 +164,7 @@ impl CublasLt {
         let mut suggestions = vec![LtSuggestion::default(); requested.clamp(1, 1024)];
         let mut count = 0;
         let handle = lt.raw.lock().unwrap_or_else(PoisonError::into_inner);
-        // SAFETY: handle and descriptors are live; there is room for the requested number of suggestions.
+        // SAFETY: the handle and the descriptors are live, and there is room for the requested number of suggestions.
         let status = unsafe {
             (calls.suggest)(
                 *handle,
@@ -227,7 +227,7 @@ impl CublasLt {
             let Some((_trial, [a, b, c, workspace])) = arrays else { return Ok(plan) };
             let stream = Stream::new(&CudaDevice(self.0.device.clone()))?;
             let workspace = (workspace, plan.workspace_bytes);
-            // SAFETY: the arrays are as large as the call says, and live until the wait ends.
+            // SAFETY: the arrays have the sizes that the call requires, and live until the stream has been waited for.
             let ran = unsafe { plan.queue(&stream, [a, b, c].map(DevicePtr), workspace, &[]) };
             match ran.and_then(|()| stream.synchronize()) {
                 Ok(()) => return Ok(plan),
@@ -296,7 +296,7 @@ impl LtPlan {
         c: DevicePtr,
         workspace: &Slice<u8>,
     ) -> Result<()> {
-        // SAFETY: the caller promises the arrays and the workspace.
+        // SAFETY: the caller guarantees the sizes and lifetimes of the arrays and of the workspace.
         unsafe { self.queue(stream, [a, b, c], (workspace.address, workspace.bytes()), &[]) }
     }
 
@@ -322,8 +322,8 @@ impl LtPlan {
         }
         let kept = all.map(Slice::memory);
         let pointers = [a, b, c].map(|s| s.at(0));
-        // SAFETY: the lengths were checked; by the caller's order of launches nothing else uses the workspace; freeing memory waits for kernels in
-        // flight, and graphs keep it.
+        // SAFETY: the lengths were checked. The order of the caller's launches ensures that nothing else uses the workspace. Freeing an array waits for running
+        // kernels, and a graph that captures the product owns its arrays.
         unsafe { self.queue(stream, pointers, (workspace.address, workspace.bytes()), &kept) }
     }
 
@@ -353,8 +353,8 @@ impl LtPlan {
         let (alpha, beta) = (&raw const call.alpha, &raw const call.beta);
         let queueing = stream.queueing()?;
         let handle = lt.raw.lock().unwrap_or_else(PoisonError::into_inner);
-        // SAFETY: handle, descriptors and algorithm are live and belong together; the factors are f32 and are read before the call returns; the
-        // workspace was checked, and the caller promises that the arrays are as described.
+        // SAFETY: the handle, the descriptors and the algorithm are live and belong together. The factors are f32 and are read before the call returns. The
+        // size of the workspace was checked, and the caller guarantees the sizes and lifetimes of the arrays.
         let status = relaxed(|| unsafe {
             (lt.libraries.lt.matmul)(
                 *handle,

@@ -34,7 +34,7 @@ struct HandleState {
     stream: Option<sys::CUstream>,
 }
 
-// SAFETY: a handle may be used from any thread whose current context is its own, by one at a time, which its lock ensures.
+// SAFETY: the handle may be used from any thread on which its context is current, but only by one thread at a time, which the lock ensures.
 unsafe impl Send for HandleState {}
 
 impl std::fmt::Debug for Cublas {
@@ -59,7 +59,7 @@ impl Cublas {
         let state = Mutex::new(HandleState { handle, stream: None });
         let name = Arc::from("of cuBLAS, which does not tell its shape");
         let cublas = Self { libraries, device: device.0.clone(), state, workspace, name };
-        // SAFETY: the handle is live.
+        // SAFETY: the handle was created above and is live.
         let status = unsafe { (cublas.libraries.calls.set_math_mode)(handle, MATH_MODE) };
         cublas.libraries.check(&cublas.device, &|| "its mode of arithmetic".into(), status)?;
         Ok(cublas)
@@ -103,17 +103,18 @@ impl Cublas {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         if state.stream != Some(stream.raw) {
             state.stream = None;
-            // SAFETY: both handles are live.
+            // SAFETY: the handles of cuBLAS and of the stream are live.
             check(unsafe { (calls.set_stream)(state.handle, stream.raw) })?;
-            // SAFETY: the memory has the stated size and lives as long as the handle. A handle forgets it when the stream changes.
+            // SAFETY: the workspace has the stated size and lives as long as the handle. It is set here again, because the handle forgets it when its stream
+            // changes.
             check(unsafe { (calls.set_workspace)(state.handle, self.workspace.address, self.workspace.bytes()) })?;
             state.stream = Some(stream.raw);
         }
         let (alpha, beta) = (&raw const call.alpha, &raw const call.beta);
         let queueing = stream.queueing()?;
         // The thread's capture mode is relaxed, because the library may load a kernel during a capture.
-        // SAFETY: the handle is live, the factors are f32, as the arithmetic requires, and are read before the call returns; the sizes were checked,
-        // and the caller promises that the arrays have them.
+        // SAFETY: the handle is live. The factors are f32, as this type of computation requires, and are read before the call returns. The sizes were checked,
+        // and the caller guarantees that the arrays have these sizes.
         check(relaxed(|| unsafe {
             (calls.gemm_ex)(
                 state.handle,
@@ -146,7 +147,7 @@ impl Drop for Cublas {
     fn drop(&mut self) {
         if self.device.may_free() {
             let state = self.state.get_mut().unwrap_or_else(PoisonError::into_inner);
-            // SAFETY: the handle came from `open` and is not used again; destroying it waits for its products.
+            // SAFETY: the handle came from `open` and is not used again; destroying it waits for the products that it has queued.
             between_captures(|| unsafe { (self.libraries.calls.destroy)(state.handle) });
         }
     }

@@ -84,9 +84,9 @@ pub(super) struct Descriptor {
     parts: Vec<Arc<Descriptor>>,
 }
 
-// SAFETY: a descriptor is memory that belongs to no thread, and it is only read once it is finalised.
+// SAFETY: a descriptor is memory that is not tied to a thread.
 unsafe impl Send for Descriptor {}
-// SAFETY: as above.
+// SAFETY: a descriptor is only read once it has been finalised.
 unsafe impl Sync for Descriptor {}
 
 impl Drop for Descriptor {
@@ -105,7 +105,7 @@ impl Descriptor {
     /// Creates an empty descriptor of the given kind, a `cudnnBackendDescriptorType_t`.
     pub fn new(library: &Arc<Cudnn9>, kind: c_int) -> Result<Self, Status> {
         let mut raw = std::ptr::null_mut();
-        // SAFETY: the pointer points to a live value.
+        // SAFETY: `raw` is live and receives the descriptor.
         done(unsafe { (library.calls.make)(kind, &raw mut raw) })?;
         Ok(Self { raw, library: library.clone(), parts: Vec::new() })
     }
@@ -117,7 +117,7 @@ impl Descriptor {
     /// Sets an attribute to these values.
     pub fn with<T: Value>(self, attribute: c_int, values: &[T]) -> Result<Self, Status> {
         let (len, first) = (values.len() as i64, values.as_ptr().cast::<c_void>());
-        // SAFETY: the values have the type's layout, and are copied before the call returns.
+        // SAFETY: the values have the layout of the attribute's type, and the library copies them before the call returns.
         done(unsafe { (self.library.calls.set)(self.raw, attribute, T::TYPE, len, first) })?;
         Ok(self)
     }
@@ -139,7 +139,7 @@ impl Descriptor {
     /// Returns the values of an attribute, at most as many as fit into `room`.
     pub fn values<T: Value, const N: usize>(&self, attribute: c_int, mut room: [T; N]) -> Result<Vec<T>, Status> {
         let mut there = 0;
-        // SAFETY: there is room for the requested number of values, with the type's layout.
+        // SAFETY: `room` has space for the requested number of values, which have the layout of the attribute's type.
         done(unsafe {
             let first = room.as_mut_ptr().cast();
             (self.library.calls.get)(self.raw, attribute, T::TYPE, N as i64, &raw mut there, first)
@@ -158,7 +158,7 @@ impl Descriptor {
         // The library writes into existing descriptors, so empty ones are passed.
         let mut given: Vec<Other> = empty.iter().map(|d| Other(d.raw)).collect();
         let mut there = 0;
-        // SAFETY: there are as many descriptors of the attribute's kind as requested.
+        // SAFETY: `given` contains as many descriptors of the attribute's kind as are requested.
         done(unsafe {
             let first = given.as_mut_ptr().cast();
             (self.library.calls.get)(self.raw, attribute, Other::TYPE, most as i64, &raw mut there, first)

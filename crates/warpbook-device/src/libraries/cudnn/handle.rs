@@ -20,9 +20,9 @@ pub(super) struct Opened {
     pub name: Arc<str>,
 }
 
-// SAFETY: a handle may be used from any thread whose current context is its own, by one at a time, which its lock ensures.
+// SAFETY: the handle may be used from any thread on which its context is current, but only by one thread at a time, which the lock ensures.
 unsafe impl Send for Opened {}
-// SAFETY: the handle is behind its lock.
+// SAFETY: the lock around the handle prevents concurrent calls.
 unsafe impl Sync for Opened {}
 
 impl Drop for Opened {
@@ -52,7 +52,7 @@ impl Cudnn {
         device.0.bind_for("Calls of cuDNN")?;
         let library = LOADED.load(Some(device.driver_cuda()))?;
         let mut raw = std::ptr::null_mut();
-        // SAFETY: the pointer points to a live value; the context is current.
+        // SAFETY: `raw` is live and receives the handle, and the context is current.
         let status = between_captures(|| unsafe { (library.calls.create)(&raw mut raw) });
         if status != 0 {
             return Err(failed::<Cudnn9>(&library.file.path, library.describe(status)));

@@ -80,7 +80,7 @@ impl Cudnn9 {
         let name = unsafe { text((self.calls.error_string)(status)) };
         let name = name.unwrap_or_else(|| format!("the error {status}"));
         let mut text = [0u8; LONGEST];
-        // SAFETY: the text has room for this many bytes, of which the last stays 0.
+        // SAFETY: `text` has space for this many bytes and one more, which stays 0.
         unsafe { (self.calls.last_error)(text.as_mut_ptr().cast(), LONGEST - 1) };
         let text = CStr::from_bytes_until_nul(&text).map(CStr::to_string_lossy).unwrap_or_default();
         match text.trim().trim_end_matches('.') {

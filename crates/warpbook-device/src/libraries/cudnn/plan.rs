@@ -121,13 +121,13 @@ impl CudnnPlan {
         let arrays = Trial::new(device, [first, second, third, self.built.workspace_bytes]);
         let Some((_trial, [first, second, third, workspace])) = arrays else { return Ok(None) };
         let stream = Stream::new(&CudaDevice(device.clone()))?;
-        // SAFETY: the arrays are as large as their descriptors say, and live until the wait below ends.
+        // SAFETY: the arrays have the sizes that their descriptors state, and live until the stream is waited for below.
         let queue = || unsafe { self.queue(&stream, [first, second, third], workspace, &[]) };
         let done = work(&stream, &queue);
         // `work` may have failed before it waited for its queued passes.
         let waited = stream.synchronize();
         let handle = raw.lock().unwrap_or_else(PoisonError::into_inner);
-        // SAFETY: the handle is live, and forgets the stream, which ends here.
+        // SAFETY: the handle is live. It is set to the default stream, because its current stream is destroyed here.
         unsafe { (library.calls.set_stream)(*handle, std::ptr::null_mut()) };
         done.and_then(|done| waited.map(|()| Some(done)))
     }
@@ -173,7 +173,7 @@ impl CudnnPlan {
             return Err(self.shape.refused(format!("needs arrays that begin at multiples of {ALIGNMENT} bytes")));
         }
         let kept = all.map(Slice::memory);
-        // SAFETY: the lengths were checked; freeing memory waits for kernels in flight, and graphs keep it.
+        // SAFETY: the lengths were checked. Freeing an array waits for running kernels, and a graph that captures the pass owns its arrays.
         unsafe { self.queue(stream, arrays.map(|s| s.address), workspace.address, &kept) }
     }
 
@@ -201,9 +201,9 @@ impl CudnnPlan {
         };
         let queueing = stream.queueing()?;
         let handle = raw.lock().unwrap_or_else(PoisonError::into_inner);
-        // SAFETY: both handles are live.
+        // SAFETY: the handles of cuDNN and of the stream are live.
         check(relaxed(|| unsafe { (library.calls.set_stream)(*handle, stream.raw) }))?;
-        // SAFETY: handle and descriptors are live; the caller promises the arrays.
+        // SAFETY: the handle and the descriptors are live, and the caller guarantees the sizes and lifetimes of the arrays.
         let run = |pack: Arc<Descriptor>| unsafe { (library.calls.execute)(*handle, plan, pack.raw()) };
         let status = relaxed(|| pack().map_or_else(|status| status, run));
         drop(handle);

@@ -88,7 +88,7 @@ impl Cupti {
     /// Returns the name of a status.
     pub fn describe(&self, status: Status) -> String {
         let mut name = std::ptr::null();
-        // SAFETY: the pointer points to a live pointer, which is then null or points to a static string.
+        // SAFETY: `name` is a live pointer, which the call leaves null or sets to a static string.
         let name = unsafe {
             (self.calls.result_string)(status, &raw mut name);
             text(name)
@@ -111,7 +111,7 @@ impl Cupti {
     /// Returns the name of a driver function, given its callback id.
     pub fn callback_name(&self, callback: u32) -> String {
         let mut name = std::ptr::null();
-        // SAFETY: the pointer points to a live pointer, which is then null or points to a static string.
+        // SAFETY: `name` is a live pointer, which the call leaves null or sets to a static string.
         let name = unsafe {
             (self.calls.callback_name)(DRIVER_CALLS, callback, &raw mut name);
             text(name).unwrap_or_default()

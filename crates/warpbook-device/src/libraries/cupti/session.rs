@@ -56,25 +56,24 @@ impl Cupti {
     /// `buffer` must hold `valid` bytes of records written by this library.
     unsafe fn read(&self, buffer: *mut u8, valid: usize, store: &mut Store) {
         let mut record: *mut u8 = std::ptr::null_mut();
-        // SAFETY: the caller promises the buffer; the record is null before the first call and the previous one after
-        // it.
+        // SAFETY: the caller guarantees the buffer and its records. `record` is null before the first call, and points to the previous record afterwards.
         while unsafe { (self.calls.next_record)(buffer, valid, &raw mut record) } == 0 && !record.is_null() {
-            // SAFETY: a record begins with its kind, and lies at a multiple of 8 bytes in its buffer.
+            // SAFETY: a record begins with its kind, and its address is a multiple of 8.
             let kind = unsafe { record.cast::<u32>().read() };
             let activity: Option<Activity> = match kind {
                 CONCURRENT_KERNEL => {
-                    // SAFETY: a record of that kind begins with these fields.
+                    // SAFETY: the kind of the record shows that it begins with the fields of `KernelRecord`.
                     let kernel = unsafe { record.cast::<KernelRecord>().read() };
-                    // SAFETY: the name is null or a zero-terminated string of the library.
+                    // SAFETY: the name is null or a zero-terminated string that belongs to the library.
                     let name = unsafe { text(kernel.name as *const c_char) }.unwrap_or_default();
                     kernel.activity(&name, store.zero)
                 }
-                // SAFETY: a record of that kind begins with these fields.
+                // SAFETY: the kind of the record shows that it begins with the fields of `CopyRecord`.
                 MEMCPY => unsafe { record.cast::<CopyRecord>().read() }.activity(store.zero),
-                // SAFETY: a record of that kind begins with these fields.
+                // SAFETY: the kind of the record shows that it begins with the fields of `FillRecord`.
                 MEMSET => unsafe { record.cast::<FillRecord>().read() }.activity(store.zero),
                 DRIVER => {
-                    // SAFETY: a record of that kind consists of these fields.
+                    // SAFETY: the kind of the record shows that it has the fields of `CallRecord`.
                     let call = unsafe { record.cast::<CallRecord>().read() };
                     match call.call(self.callback_name(call.callback), store.zero) {
                         Some(call) => store.recorded.calls.push(call),
@@ -83,7 +82,7 @@ impl Cupti {
                     continue;
                 }
                 EXTERNAL_CORRELATION => {
-                    // SAFETY: a record of that kind consists of these fields.
+                    // SAFETY: the kind of the record shows that it has the fields of `RangeRecord`.
                     let range = unsafe { record.cast::<RangeRecord>().read() };
                     if range.external_kind == OWN_RANGES {
                         store.recorded.ranges.insert(range.correlation, range.id);
@@ -102,7 +101,7 @@ impl Cupti {
 
 /// Callback by which CUPTI requests an empty buffer.
 extern "C" fn requested(buffer: *mut *mut u8, size: *mut usize, most_records: *mut usize) {
-    // SAFETY: the layout has a size; CUPTI passes three pointers to write to. If the buffer is null, it drops records.
+    // SAFETY: the size of `BUFFER` is not zero, and CUPTI passes three pointers that may be written to. It drops records if it receives a null buffer.
     unsafe {
         let memory = alloc(BUFFER);
         buffer.write(memory);
@@ -119,16 +118,16 @@ extern "C" fn completed(context: *mut c_void, stream: u32, buffer: *mut u8, _siz
     if let Some(library) = REGISTERED.get() {
         let mut store = store();
         if RECORDING.load(Ordering::Acquire) {
-            // SAFETY: CUPTI has written this many bytes of records.
+            // SAFETY: CUPTI has written `valid` bytes of records to the buffer.
             unsafe { library.read(buffer, valid, &mut store) };
             let mut dropped = 0;
-            // SAFETY: context and stream are those that CUPTI passed; the pointer points to a live integer.
+            // SAFETY: CUPTI passed this context and stream, and `dropped` is live.
             if unsafe { (library.calls.dropped)(context, stream, &raw mut dropped) } == 0 {
                 store.recorded.lost += dropped as u64;
             }
         }
     }
-    // SAFETY: the buffer comes from `requested`, and CUPTI no longer uses it.
+    // SAFETY: `requested` allocated the buffer with this layout, and CUPTI no longer uses it.
     unsafe { dealloc(buffer, BUFFER) };
 }
 
@@ -152,7 +151,7 @@ impl Session {
         let session = Self { library };
         let Cupti { calls, .. } = &*session.library;
         if REGISTERED.get().is_none() {
-            // SAFETY: both functions have the types that CUPTI calls, and live as long as the process.
+            // SAFETY: both callbacks have the signatures that CUPTI expects, and exist as long as the process.
             session.library.check("buffers", unsafe { (calls.register)(requested, completed) })?;
             let _ = REGISTERED.set(session.library.clone());
         }
@@ -165,7 +164,7 @@ impl Session {
     }
 
     pub fn take(&self) -> Result<Recorded> {
-        // SAFETY: the function has no preconditions; the buffers come back through `completed` before it returns.
+        // SAFETY: the function has no preconditions; it returns the buffers through `completed` before it returns.
         self.library.check("its buffers", unsafe { (self.library.calls.flush)(FORCED) })?;
         let mut recorded = std::mem::take(&mut store().recorded);
         recorded.activities.sort_by_key(|a| (a.start_ns, a.end_ns()));
@@ -186,7 +185,7 @@ impl Session {
     /// Ends the innermost range; returns false if no range was open.
     pub fn pop(&self) -> bool {
         let mut id = 0;
-        // SAFETY: the pointer points to a live integer.
+        // SAFETY: the pointer points to `id`, which is live.
         unsafe { (self.library.calls.pop)(OWN_RANGES, &raw mut id) == 0 }
     }
 
@@ -201,11 +200,11 @@ impl Drop for Session {
         while self.pop() {}
         let calls = &self.library.calls;
         for kind in KINDS.into_iter().chain(CALLS) {
-            // SAFETY: the function has no preconditions; a kind that is not enabled only gives a status.
+            // SAFETY: the function has no preconditions; it returns an error for a kind that is not enabled.
             unsafe { (calls.disable)(kind) };
         }
         if REGISTERED.get().is_some() {
-            // SAFETY: as in `take`. Remaining records must not appear in the next session.
+            // SAFETY: the function has no preconditions. It is called so that the remaining records do not appear in the next session.
             unsafe { (calls.flush)(FORCED) };
         }
         store().recorded = Recorded::default();

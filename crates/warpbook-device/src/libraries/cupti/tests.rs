@@ -60,12 +60,12 @@ mod fake {
         0
     }
     unsafe extern "C" fn result_string(_: Status, text: *mut *const c_char) -> Status {
-        // SAFETY: the caller passes a live pointer.
+        // SAFETY: the caller passes a pointer to a live pointer.
         unsafe { text.write(c"CUPTI_ERROR_OF_A_TEST".as_ptr()) };
         0
     }
     unsafe extern "C" fn timestamp(now: *mut u64) -> Status {
-        // SAFETY: the caller passes a live pointer.
+        // SAFETY: the caller passes a pointer to a live integer.
         unsafe { now.write(1000) };
         0
     }
@@ -92,23 +92,23 @@ mod fake {
     unsafe extern "C" fn pop(kind: u32, id: *mut u64) -> Status {
         assert_eq!(kind, OWN_RANGES);
         let Some(last) = RANGES.lock().unwrap().pop() else { return 22 };
-        // SAFETY: the caller passes a live pointer.
+        // SAFETY: the caller passes a pointer to a live integer.
         unsafe { id.write(last) };
         0
     }
     unsafe extern "C" fn callback_name(domain: u32, callback: u32, name: *mut *const c_char) -> Status {
         assert_eq!(domain, DRIVER_CALLS);
-        // SAFETY: the caller passes a live pointer.
+        // SAFETY: the caller passes a pointer to a live pointer.
         unsafe { name.write(if callback == 307 { c"cuLaunchKernel_v9".as_ptr() } else { std::ptr::null() }) };
         0
     }
     unsafe extern "C" fn dropped(_: *mut c_void, _: u32, count: *mut usize) -> Status {
-        // SAFETY: the caller passes a live pointer.
+        // SAFETY: the caller passes a pointer to a live integer.
         unsafe { count.write(2) };
         0
     }
     unsafe extern "C" fn next_record(buffer: *mut u8, valid: usize, record: *mut *mut u8) -> Status {
-        // SAFETY: the buffer comes from `flush`, and the record is null or one of the buffer's.
+        // SAFETY: `flush` passes its own buffer, and `*record` is null or points to a record in this buffer.
         unsafe {
             let last = *record;
             let next = if last.is_null() { 0 } else { AT.iter().position(|a| buffer.add(*a) == last).unwrap() + 1 };
@@ -124,7 +124,7 @@ mod fake {
         assert!(!buffer.is_null() && buffer.addr().is_multiple_of(8) && size >= END && most == 0);
         let u32s =
             |at: usize, values: &[u32]| values.iter().enumerate().for_each(|(i, v)| write(buffer, at + 4 * i, *v));
-        // SAFETY: all places are within the buffer.
+        // SAFETY: the buffer has `size` bytes.
         unsafe { buffer.write_bytes(0, size) };
         for (at, times) in [(AT[0], [3000, 3500]), (AT[4], [0, 0])] {
             u32s(at, &[CONCURRENT_KERNEL]);
@@ -150,7 +150,7 @@ mod fake {
         0
     }
     fn write<T>(buffer: *mut u8, at: usize, value: T) {
-        // SAFETY: the places above are within the buffer and aligned.
+        // SAFETY: `flush` passes only offsets that lie within the buffer and are aligned for T.
         unsafe { buffer.add(at).cast::<T>().write(value) };
     }
 }

@@ -81,7 +81,7 @@ impl Communicator {
         let handle = in_time(&device.0, "the other ranks", limit, move || {
             let mut raw = std::ptr::null_mut();
             // The capture mode is relaxed; waiting for a moment without captures could make ranks of this process wait for each other.
-            // SAFETY: the pointer points to a live value; the device's context is current on this thread.
+            // SAFETY: `raw` is live and receives the communicator, and the device's context is current on this thread.
             let status = relaxed(|| unsafe { (calls.calls.init)(&raw mut raw, count, UniqueId(id.bytes()), number) });
             check(&calls, std::ptr::null_mut(), "a communicator", status).map(|()| NcclHandle(raw))
         })?;
@@ -115,7 +115,7 @@ impl Communicator {
             let mut raw = vec![std::ptr::null_mut(); indices.len()];
             let count = c_int::try_from(indices.len()).unwrap_or(c_int::MAX);
             // The capture mode is relaxed as in `new`.
-            // SAFETY: there is room for as many communicators as there are devices.
+            // SAFETY: `raw` has space for one communicator per device, and `indices` has one index per device.
             let status = relaxed(|| unsafe { (calls.calls.init_all)(raw.as_mut_ptr(), count, indices.as_ptr()) });
             check(&calls, std::ptr::null_mut(), "communicators", status)?;
             Ok(raw.into_iter().map(NcclHandle).collect::<Vec<_>>())
@@ -190,7 +190,7 @@ impl Communicator {
     ) -> Result<()> {
         let address = array.at(0).0;
         self.queue(stream, "an all-reduce", &[array], || {
-            // SAFETY: the communicator and the stream are live, and the array has this many values; its memory lives as long as the queued work.
+            // SAFETY: the communicator and the stream are live. The array has `count` values, and its memory lives until the queued work has ended.
             unsafe {
                 (self.nccl.calls.all_reduce)(
                     address as _,
@@ -225,7 +225,7 @@ impl Communicator {
         let operation = self.operation(reduce, data)?;
         let (a, b, root) = (from.at(0).0, to.at(0).0, c_int::try_from(root).unwrap_or(-1));
         self.queue(stream, "a reduction", &[from, to], || {
-            // SAFETY: as for `all_reduce`.
+            // SAFETY: the communicator and the stream are live. Both arrays have `count` values, and their memory lives until the queued work has ended.
             unsafe { (self.nccl.calls.reduce)(a as _, b as _, count, data, operation, root, self.handle.0, stream.raw) }
         })
     }
@@ -249,7 +249,8 @@ impl Communicator {
         let operation = self.operation(reduce, data)?;
         let (a, b) = (from.at(0).0, to.at(0).0);
         self.queue(stream, "a reduce-scatter", &[from, to], || {
-            // SAFETY: as for `all_reduce`.
+            // SAFETY: the communicator and the stream are live. `from` has `count` values per rank and `to` has `count`, and their memory lives until the
+            // queued work has ended.
             unsafe {
                 (self.nccl.calls.reduce_scatter)(a as _, b as _, count, data, operation, self.handle.0, stream.raw)
             }
@@ -267,7 +268,8 @@ impl Communicator {
         assert_eq!(to.len(), from.len() * self.world, "room for each rank");
         let (a, b, count) = (from.at(0).0, to.at(0).0, from.bytes());
         self.queue(stream, "an all-gather", &[from, to], || {
-            // SAFETY: as for `all_reduce`.
+            // SAFETY: the communicator and the stream are live. `from` has `count` bytes and `to` has `count` per rank, and their memory lives until the queued
+            // work has ended.
             unsafe { (self.nccl.calls.all_gather)(a as _, b as _, count, UINT8, self.handle.0, stream.raw) }
         })
     }
@@ -279,7 +281,7 @@ impl Communicator {
     pub fn broadcast(&self, stream: &Stream, array: &Slice<u8>, root: usize) -> Result<()> {
         let (address, count, root) = (array.at(0).0, array.bytes(), c_int::try_from(root).unwrap_or(-1));
         self.queue(stream, "a broadcast", &[array], || {
-            // SAFETY: as for `all_reduce`; the array holds bytes.
+            // SAFETY: the communicator and the stream are live. The array has `count` bytes, and its memory lives until the queued work has ended.
             unsafe {
                 (self.nccl.calls.broadcast)(address as _, address as _, count, UINT8, root, self.handle.0, stream.raw)
             }
@@ -293,7 +295,7 @@ impl Communicator {
     pub fn send(&self, stream: &Stream, array: &Slice<u8>, to: usize) -> Result<()> {
         let (address, count, to) = (array.at(0).0, array.bytes(), c_int::try_from(to).unwrap_or(-1));
         self.queue(stream, "sending", &[array], || {
-            // SAFETY: as for `broadcast`.
+            // SAFETY: the communicator and the stream are live. The array has `count` bytes, and its memory lives until the queued work has ended.
             unsafe { (self.nccl.calls.send)(address as _, count, UINT8, to, self.handle.0, stream.raw) }
         })
     }
@@ -305,7 +307,7 @@ impl Communicator {
     pub fn receive(&self, stream: &Stream, array: &Slice<u8>, from: usize) -> Result<()> {
         let (address, count, from) = (array.at(0).0, array.bytes(), c_int::try_from(from).unwrap_or(-1));
         self.queue(stream, "receiving", &[array], || {
-            // SAFETY: as for `broadcast`.
+            // SAFETY: the communicator and the stream are live. The array has `count` bytes, and its memory lives until the queued work has ended.
             unsafe { (self.nccl.calls.receive)(address as _, count, UINT8, from, self.handle.0, stream.raw) }
         })
     }
@@ -317,11 +319,11 @@ impl Communicator {
     /// The errors of the operations, and NCCL's errors.
     pub fn group<R>(&self, operations: impl FnOnce() -> Result<R>) -> Result<R> {
         self.device.bind()?;
-        // SAFETY: the function has no preconditions, and the group ends below on the same thread.
+        // SAFETY: the function has no preconditions, and the group is ended below on the same thread.
         check(&self.nccl, self.handle.0, "a group", unsafe { (self.nccl.calls.group_start)() })?;
         let done = operations();
         // The capture mode is relaxed as in `queue`, because the grouped operations are queued only when the group ends.
-        // SAFETY: as above.
+        // SAFETY: the group was started above, on the same thread.
         let ended = relaxed(|| unsafe { (self.nccl.calls.group_end)() });
         let done = done?;
         check(&self.nccl, self.handle.0, "a group", ended)?;
@@ -335,7 +337,7 @@ impl Communicator {
             return Some("it was aborted".into());
         }
         let mut state = 0;
-        // SAFETY: the communicator is live, and the pointer points to a live integer.
+        // SAFETY: the communicator is live, and `state` is live.
         let asked = unsafe { (self.nccl.calls.async_error)(self.handle.0, &raw mut state) };
         let status = if asked == 0 { state } else { asked };
         (status != 0 && status != IN_PROGRESS).then(|| self.nccl.describe(status, self.handle.0))
@@ -345,7 +347,7 @@ impl Communicator {
     /// captured operations of several ranks has been dropped, so make it from a thread that does not own these graphs.
     pub fn abort(&self) {
         if !self.is_aborted.swap(true, Ordering::SeqCst) && self.device.bind().is_ok() {
-            // SAFETY: the communicator is live, and is not used after this, which the flag ensures.
+            // SAFETY: the communicator is live, and later calls check the flag before they use it.
             let _ = relaxed(|| unsafe { (self.nccl.calls.abort)(self.handle.0) });
         }
     }
@@ -369,8 +371,7 @@ impl Communicator {
         };
         let mut operation = 0;
         self.ensure_live()?;
-        // SAFETY: the communicator is live; the pointers point to live values, of which the first is written and 2 or 4 bytes of the second are read before the
-        // call returns.
+        // SAFETY: the communicator is live, and so are `operation`, which is written, and `bytes`, of which the call reads 2 or 4 bytes before it returns.
         let status = unsafe {
             (self.nccl.calls.make_weighted_sum)(
                 &raw mut operation,
@@ -421,11 +422,11 @@ impl Drop for Communicator {
             return;
         }
         for (.., operation) in self.weighted.get_mut().unwrap_or_else(PoisonError::into_inner).drain(..) {
-            // SAFETY: the operation came from this communicator, which is live, and is not used again.
+            // SAFETY: the operation was created with this communicator, which is live, and is not used again.
             let _ = unsafe { (self.nccl.calls.unmake_operation)(operation, self.handle.0) };
         }
         self.unregister_all();
-        // SAFETY: the communicator came from `new` and is not used again; the call waits for queued work.
+        // SAFETY: the communicator came from `new` or `all` and is not used again; the call waits for queued work.
         relaxed(|| unsafe { (self.nccl.calls.destroy)(self.handle.0) });
     }
 }

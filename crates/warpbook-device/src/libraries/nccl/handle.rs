@@ -26,7 +26,7 @@ impl NcclId {
     pub fn new(device: &CudaDevice) -> Result<Self> {
         let nccl = LOADED.load(Some(device.driver_cuda()))?;
         let mut id = UniqueId([0; 128]);
-        // SAFETY: the pointer points to a live value.
+        // SAFETY: the pointer points to `id`, which is live.
         let status = unsafe { (nccl.calls.unique_id)(&raw mut id) };
         check(&nccl, std::ptr::null_mut(), "an identifier", status)?;
         Ok(Self(id.0))
@@ -47,9 +47,9 @@ impl NcclId {
 
 /// A pointer that may be sent to another thread.
 pub(super) struct NcclHandle(pub RawCommunicator);
-// SAFETY: NCCL's functions may be called from any thread, one at a time; `ncclCommAbort` at any time.
+// SAFETY: a communicator may be used from any thread, but only by one thread at a time; `ncclCommAbort` may be called at any time.
 unsafe impl Send for NcclHandle {}
-// SAFETY: as above.
+// SAFETY: a communicator may be used from any thread, but only by one thread at a time; `ncclCommAbort` may be called at any time.
 unsafe impl Sync for NcclHandle {}
 
 /// A registered window. It keeps its memory allocated until NCCL has deregistered it.

@@ -98,8 +98,8 @@ impl Loadable for Nccl2 {
 
     fn open(path: &Path) -> Result<Self, String> {
         for (name, value) in NCCL_SETTINGS.iter().filter(|(name, _)| std::env::var_os(name).is_none()) {
-            // SAFETY: Rust's own reads of the environment are ordered with this by a lock. It is set once, before the library that reads it is loaded;
-            // our launcher has already set all of them in the processes that it starts.
+            // SAFETY: a lock orders this write with Rust's own reads of the environment. A variable is set only once, before NCCL, which reads it, is loaded.
+            // In the processes that our launcher starts, all of them are already set.
             unsafe { std::env::set_var(name, value) };
         }
         let file = SharedLibrary::open(path)?;
@@ -121,7 +121,7 @@ impl Nccl2 {
         let words = unsafe { text((self.calls.error_string)(status)) };
         let words = words.unwrap_or_else(|| format!("the error {status}"));
         let Some(last_error) = self.calls.last_error else { return words };
-        // SAFETY: the communicator is live or null, which the function accepts; the string lives until the next error.
+        // SAFETY: the communicator is live or null, which the function accepts; the returned string stays valid until the next error.
         let more = unsafe { text(last_error(communicator)).unwrap_or_default().trim().to_owned() };
         if more.is_empty() { words } else { format!("{words} ({more})") }
     }

@@ -24,12 +24,12 @@ impl Communicator {
         device.ensure_free(format!("An array of {len} {}", std::any::type_name::<T>()), bytes as u64)?;
         self.ensure_live()?;
         let mut address = std::ptr::null_mut();
-        // SAFETY: the context is current (`ensure_free` binds it), and the pointer points to a live value.
+        // SAFETY: `ensure_free` has made the context current, and `address` is live.
         let status = relaxed(|| unsafe { (calls.allocate)(&raw mut address, bytes) });
         check(&self.nccl, self.handle.0, "memory", status)?;
         let nccl = self.nccl.clone();
         let memory = Allocation::zeros_of_library(&device, address as u64, bytes, move |address| {
-            // SAFETY: the address came from `ncclMemAlloc`, and is not used again. The library lives as long as this function.
+            // SAFETY: `ncclMemAlloc` returned the address, which is not used again. The closure keeps the library loaded.
             let _ = nccl.windows.map(|calls| unsafe { (calls.free)(address as *mut _) });
         })?;
         let handle = self.register(calls, &memory, limit)?;
@@ -45,8 +45,7 @@ impl Communicator {
             // Moves the whole struct into the closure, because its raw pointer alone cannot be sent to another thread.
             let communicator = communicator;
             let mut window = std::ptr::null_mut();
-            // SAFETY: the communicator is live, and so is the memory, for which NCCL has allocated at least this many bytes; the pointer points to a live
-            // value.
+            // SAFETY: the communicator is live. The memory is live, too, and NCCL has allocated at least this many bytes. `window` is live.
             let status = relaxed(|| unsafe {
                 let (address, bytes) = (memory.address as *mut _, memory.bytes());
                 (calls.register)(communicator.0, address, bytes, &raw mut window, SYMMETRIC)
@@ -60,7 +59,7 @@ impl Communicator {
     pub(super) fn unregister_all(&mut self) {
         let Some(calls) = self.nccl.windows else { return };
         for window in self.windows.get_mut().unwrap_or_else(PoisonError::into_inner).drain(..) {
-            // SAFETY: the window came from this communicator, which is live, and is not used again.
+            // SAFETY: the window was created with this communicator, which is live, and is not used again.
             let _ = relaxed(|| unsafe { (calls.deregister)(self.handle.0, window.handle.0) });
         }
     }

@@ -72,7 +72,7 @@ impl Nvml {
     fn open() -> Option<Self> {
         let file = SharedLibrary::open(NAME).ok()?;
         let calls = NvmlCalls::load(&file.library).ok()?;
-        // SAFETY: the function takes nothing, and is called before any other of the library.
+        // SAFETY: the function has no parameters, and it is the first function of the library that is called.
         (unsafe { calls.init?() } == 0).then_some(Self { calls, _file: file })
     }
 
@@ -80,7 +80,7 @@ impl Nvml {
     pub fn driver_version(&self) -> Option<String> {
         let call = self.calls.driver_version?;
         let mut text = [0_u8; VERSION_BYTES];
-        // SAFETY: the pointer points to this many live bytes.
+        // SAFETY: `text` has `VERSION_BYTES` bytes.
         let status = unsafe { call(text.as_mut_ptr().cast(), VERSION_BYTES as c_uint) };
         let version = CStr::from_bytes_until_nul(&text).ok()?.to_str().ok()?;
         (status == 0).then(|| version.to_owned())
@@ -90,7 +90,7 @@ impl Nvml {
     pub fn gpu(&'static self, uuid: &str) -> Option<Gpu> {
         let (call, uuid) = (self.calls.by_uuid?, CString::new(uuid).ok()?);
         let mut handle = std::ptr::null_mut();
-        // SAFETY: the string ends in NUL, and the pointer points to a live handle.
+        // SAFETY: the string ends in NUL, and `handle` is live.
         let status = unsafe { call(uuid.as_ptr(), &raw mut handle) };
         (status == 0).then_some(Gpu { nvml: self, handle })
     }
@@ -100,7 +100,7 @@ impl Gpu {
     /// Current frequency of a clock in MHz.
     pub fn clock(&self, clock: Clock) -> Option<u32> {
         let (call, mut mhz) = (self.nvml.calls.clock?, 0);
-        // SAFETY: the handle is NVML's, and the pointer points to a live integer.
+        // SAFETY: NVML returned the handle, and `mhz` is live.
         let status = unsafe { call(self.handle, clock as c_uint, &raw mut mhz) };
         (status == 0).then_some(mhz)
     }
@@ -108,7 +108,7 @@ impl Gpu {
     /// Current power draw in milliwatts.
     pub fn power(&self) -> Option<u32> {
         let (call, mut milliwatts) = (self.nvml.calls.power?, 0);
-        // SAFETY: as for the clock.
+        // SAFETY: NVML returned the handle, and `milliwatts` is live.
         let status = unsafe { call(self.handle, &raw mut milliwatts) };
         (status == 0).then_some(milliwatts)
     }
@@ -116,7 +116,7 @@ impl Gpu {
     /// The power limit in force, in milliwatts: the lowest of all limits that apply.
     pub fn power_limit(&self) -> Option<u32> {
         let (call, mut milliwatts) = (self.nvml.calls.power_limit?, 0);
-        // SAFETY: as for the clock.
+        // SAFETY: NVML returned the handle, and `milliwatts` is live.
         let status = unsafe { call(self.handle, &raw mut milliwatts) };
         (status == 0).then_some(milliwatts)
     }
@@ -124,7 +124,7 @@ impl Gpu {
     /// Current temperature of the die in degrees Celsius.
     pub fn temperature(&self) -> Option<u32> {
         let (call, mut celsius) = (self.nvml.calls.temperature?, 0);
-        // SAFETY: as for the clock.
+        // SAFETY: NVML returned the handle, and `celsius` is live.
         let status = unsafe { call(self.handle, ON_THE_DIE, &raw mut celsius) };
         (status == 0).then_some(celsius)
     }
@@ -132,7 +132,7 @@ impl Gpu {
     /// The reasons why the clocks are lowered, as bits of [`THROTTLING`] and others.
     pub fn throttling(&self) -> Option<u64> {
         let (call, mut reasons) = (self.nvml.calls.throttling?, 0);
-        // SAFETY: as for the clock.
+        // SAFETY: NVML returned the handle, and `reasons` is live.
         let status = unsafe { call(self.handle, &raw mut reasons) };
         (status == 0).then_some(reasons)
     }

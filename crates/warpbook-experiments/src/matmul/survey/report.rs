@@ -93,7 +93,7 @@ pub struct Summary {
 /// A limit on a summary figure, and the measured value.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Bound {
-    /// Name of the figure that is limited.
+    /// Name of the summary figure to which the limit applies.
     pub what: String,
     /// Lowest allowed value.
     pub least: f64,

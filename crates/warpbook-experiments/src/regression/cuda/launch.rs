@@ -21,13 +21,14 @@ pub(super) fn draw(
     let (shape, (w, b)) = (kernel.shape(points), line.truth);
     if to.features == 1 {
         let data::Spaced { low, step, below_high } = data::Spaced::new(line, points);
-        // SAFETY: points(x, y, n, low, step, below_high, w, b, sigma, seed); both arrays have at least n elements, and the caller waits for the stream.
+        // SAFETY: the arguments match `points(x, y, n, low, step, below_high, w, b, sigma, seed)`; both arrays have at least n elements, and the caller waits
+        // for the stream.
         return unsafe {
             kernel.launch(stream, shape, &[&to.x, &to.y, &points, &low, &step, &below_high, &w, &b, &noise, &seed])
         };
     }
     let rows = u32::try_from(to.features).unwrap_or(u32::MAX);
-    // SAFETY: featured_points(x, y, n, pitch, features, w, b, sigma, seed); x has `features` rows of `pitch`, y one.
+    // SAFETY: the arguments match `featured_points(x, y, n, pitch, features, w, b, sigma, seed)`; x has `features` rows of `pitch` elements, and y has one.
     unsafe { kernel.launch(stream, shape, &[&to.x, &to.y, &points, &pitch, &rows, &w, &b, &noise, &seed]) }
 }
 
@@ -37,8 +38,8 @@ pub(super) fn pass(on: &Launches<'_>, stream: &Stream, begin: usize, len: usize,
     let len = len.min(points.train.saturating_sub(begin));
     let (x, y) = (points.x.at(begin), points.y.at(begin));
     let options = LaunchOptions { programmatic: on.programmatic, ..LaunchOptions::default() };
-    // SAFETY: pass(x, y, weights, partial, n, columns, first_block); the slice lies within the points, and `partial` has a column for
-    // each of its blocks.
+    // SAFETY: the arguments match `pass(x, y, weights, partial, n, columns, first_block)`; the slice lies within the points, and `partial` has a column for
+    // each block of this launch.
     unsafe {
         on.kernels[0].launch_with(
             stream,
@@ -55,8 +56,8 @@ pub(super) fn unfused(on: &Launches<'_>, kernel: usize, pred: &Buffer<f32>, err:
     assert!(pred.len() >= *train && err.len() >= *train, "intermediates of all training points");
     let n = *train as u64;
     let launch = |args: &[&dyn KernelArg]| {
-        // SAFETY: each kernel's parameters are listed below; pred and err have n elements, x and y at least n,
-        // `partial` has a column for each block.
+        // SAFETY: the arguments match the kernel's parameters, which are listed below; `pred` and `err` have n elements, x and y have at least n, and `partial`
+        // has a column for each block.
         unsafe { on.kernels[kernel].launch(&on.state.stream, on.pass, args) }
     };
     match kernel {
@@ -77,7 +78,8 @@ pub(super) fn update(on: &Launches<'_>, learning_rate: f32, log: Option<usize>) 
     let inverse_n = on.state.inverse_n();
     let loss = log.filter(|i| *i < on.state.losses.len()).map_or(DevicePtr::NULL, |i| on.state.losses.at(i));
     let options = LaunchOptions { programmatic: on.programmatic, ..LaunchOptions::default() };
-    // SAFETY: update(partial, blocks, inverse_n, learning_rate, weights, loss); `loss` is null or points to an element.
+    // SAFETY: the arguments match `update(partial, blocks, inverse_n, learning_rate, weights, loss)`; `loss` is null or points to an element of the logged
+    // losses.
     unsafe {
         kernel.launch_with(
             &on.state.stream,
@@ -90,8 +92,8 @@ pub(super) fn update(on: &Launches<'_>, learning_rate: f32, log: Option<usize>) 
 
 /// Captures the work that `queue` queues on the stream of `on` as a graph. The graph must not outlive `on`.
 pub(super) fn capture(on: &Launches<'_>, queue: impl FnOnce() -> Result<()>) -> Result<Graph> {
-    // SAFETY: `queue` launches kernels of `on` on its own arrays, and both callers drop the graph before these: one
-    // keeps it in the same struct, whose arrays do not move on the device, the other within a function.
+    // SAFETY: `queue` launches only kernels of `on` with arrays of `on`. Both callers drop the graph before these arrays: one stores both in the same struct,
+    // and the other uses the graph only within a function. Moving the struct does not move the arrays on the device.
     unsafe { on.state.stream.capture(queue) }
 }
 
@@ -135,9 +137,9 @@ pub(super) fn descend(
     let common = Common::of(state);
     let mut args = common.args(state);
     args.extend([loss_partial as &dyn KernelArg, &barrier.words, &barrier.control, &barrier.blocks, &barrier.limit_ns]);
-    // SAFETY: descend(x, y, n, epochs, log_every, learning_rate, inverse_n, weights, losses, loss_partial, words, control, blocks,
-    // limit_ns); `losses` has an element a logged epoch, `loss_partial` one a block for each, `words` the slots of the blocks; shared
-    // memory and registers were sized by `place` for this n and this grid.
+    // SAFETY: the arguments match `descend(x, y, n, epochs, log_every, learning_rate, inverse_n, weights, losses, loss_partial, words, control, blocks,
+    // limit_ns)`. `losses` has an element per logged epoch, `loss_partial` has one per block for each of these, and `words` has the slots of all blocks.
+    // `place` chose the shared memory and registers for this n and this grid.
     unsafe { kernel.launch_with(&state.stream, shape, COOPERATIVE, &args) }
 }
 
@@ -145,8 +147,8 @@ pub(super) fn descend(
 pub(super) fn descend_in_cluster(state: &State<'_>, kernel: &Kernel, shape: Launch) -> Result<()> {
     let common = Common::of(state);
     let options = LaunchOptions { cluster: Some(shape.grid[0]), ..LaunchOptions::default() };
-    // SAFETY: descend_in_cluster(x, y, n, epochs, log_every, learning_rate, inverse_n, weights, losses); as above, and the grid is one
-    // cluster of the size that it was compiled for.
+    // SAFETY: the arguments match `descend_in_cluster(x, y, n, epochs, log_every, learning_rate, inverse_n, weights, losses)`. `losses` has an element per
+    // logged epoch, `place` chose the shared memory and registers for this n, and the grid is one cluster of the size that the kernel was compiled for.
     unsafe { kernel.launch_with(&state.stream, shape, options, &common.args(state)) }
 }
 
@@ -162,10 +164,11 @@ pub(super) fn descend_on_moments(
     let blocks = shape.grid[0];
     assert!(partial.len() >= 5 * blocks as usize, "five rows of a column a block");
     let (x, y) = (&state.points.x, &state.points.y);
-    // SAFETY: moments(x, y, n, partial); x and y have n elements, `partial` five rows of `blocks`.
+    // SAFETY: the arguments match `moments(x, y, n, partial)`; x and y have n elements, and `partial` has five rows of `blocks` elements.
     unsafe { moments.launch(&state.stream, shape, &[x, y, &n, partial]) }?;
     let args: [&dyn KernelArg; 8] = [partial, &blocks, &n, &epochs, &every, &rate, &state.weights, &state.losses];
-    // SAFETY: descend(partial, blocks, n, epochs, log_every, learning_rate, weights, losses).
+    // SAFETY: the arguments match `descend(partial, blocks, n, epochs, log_every, learning_rate, weights, losses)`, and `losses` has an element per logged
+    // epoch.
     unsafe { descend.launch(&state.stream, descend.shape(1), &args) }
 }
 
@@ -182,7 +185,7 @@ pub(super) fn descend_multivariate(
     let mut args = common.args(state);
     args.insert(3, &pitch);
     args.extend([of_blocks as &dyn KernelArg, of_all, &barrier.control, &barrier.blocks, &barrier.limit_ns]);
-    // SAFETY: descend(x, y, n, pitch, epochs, log_every, learning_rate, inverse_n, weights, losses, of_blocks, of_all, control, blocks,
-    // limit_ns); it was compiled for as many features as x has rows.
+    // SAFETY: the arguments match `descend(x, y, n, pitch, epochs, log_every, learning_rate, inverse_n, weights, losses, of_blocks, of_all, control, blocks,
+    // limit_ns)`. The kernel was compiled for as many features as x has rows.
     unsafe { kernel.launch_with(&state.stream, shape, COOPERATIVE, &args) }
 }

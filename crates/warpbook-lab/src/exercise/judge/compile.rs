@@ -1,4 +1,4 @@
-//! Compiles a try to PTX for compute capability 8.0, on every machine.
+//! Compiles a learner's attempt to PTX for compute capability 8.0, on every machine.
 
 use crate::{Error, Result};
 use warpbook_device::{CompileError, Compiler};

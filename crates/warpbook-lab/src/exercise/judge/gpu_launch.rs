@@ -70,8 +70,8 @@ impl Arrays {
         let (grid, block) = (self.case.grid(), self.case.block());
         let shape = Launch { grid, block, dynamic_shared_bytes: self.case.dynamic_shared_bytes() };
         let arguments: Vec<&dyn KernelArg> = arguments.iter().map(|argument| &**argument).collect();
-        // SAFETY: the emulator has found that the kernel takes these arguments and stays within these arrays, and whoever calls this waits before the
-        // arrays go.
+        // SAFETY: a run in the emulator has shown that the kernel takes these arguments and stays within these arrays, and every caller waits for the stream
+        // before the arrays are dropped.
         unsafe { kernel.launch(stream, shape, &arguments) }
     }
 

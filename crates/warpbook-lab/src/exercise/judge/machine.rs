@@ -1,4 +1,4 @@
-//! The emulated GPU that a try runs on.
+//! The emulated GPU on which a learner's attempt runs.
 
 use crate::exercise::case::{Case, Role, Values};
 use warpbook_emulator::{Argument, Cause, Fault, Gpu, Kernel, Launch, Module, Order, Refusal, Touched, Verdict};

@@ -1,4 +1,4 @@
-//! The judge of kernels: runs a try in the emulator, compares its results with the reference, and counts.
+//! The judge of kernels: runs a learner's attempt in the emulator, compares its results with the reference, and counts its events.
 
 mod compile;
 mod generic;
@@ -24,7 +24,7 @@ use warpbook_device::recorded_verdict;
 use warpbook_emulator::{Cause, Fault, Order};
 use warpbook_record::{Emulated, Finding, TargetCount};
 
-/// The likely cause if a try is wrong or misses a target.
+/// The likely cause if an attempt is wrong or misses a target.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LikelyCause {
     /// Id, such as "race", "zeros" or "`no_block_index`"; "off target" if a target is missed for no known reason.
@@ -58,7 +58,7 @@ pub struct WrongElement {
     pub count: (usize, usize),
 }
 
-/// What the judge found in a try.
+/// The judge's findings about an attempt.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Judged {
     pub(super) is_right: bool,

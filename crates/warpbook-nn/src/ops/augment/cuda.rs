@@ -44,7 +44,7 @@ pub struct Gather {
     /// Position of the first image in its batch, which selects the random numbers.
     first: u32,
     seed: u64,
-    /// Normalised value of each u8 value, f32 `[channels][256]`.
+    /// Normalised value of each possible pixel byte, f32 `[channels][256]`.
     values: Slice<f32>,
 }
 
@@ -148,8 +148,8 @@ impl Gather {
         let shared_by = shared_by(len, shape.block[0] as usize, self.at_once / blocks);
         let shape = Launch { grid: [blocks, shared_by, 1], ..shape };
         // SAFETY: the arguments match `gather(images, count, channels, h, w, indices, values, padding, flip, seed, step, reflect, steps_per_epoch, drawn,
-        // fixed_row, fixed_column, first, out)`; one column of blocks per index; types and lengths were checked, and the kernel compares the indices with the
-        // count.
+        // fixed_row, fixed_column, first, out)`. The grid has one column of blocks per index, the types and lengths were checked, and the kernel itself
+        // compares the indices with `count`.
         unsafe { self.kernel.launch(stream, shape, &args) }
     }
 }
@@ -191,8 +191,8 @@ impl GatherRows {
         let [count, width, blocks] = [count, width, batch].map(|size| check.word("a size", size));
         let shape = Launch { grid: [blocks?, 1, 1], ..self.kernel.shape(1) };
         let args: [&dyn KernelArg; 5] = [rows, &count?, &width?, indices, out.bytes()];
-        // SAFETY: the arguments match `gather_rows(rows, count, width, indices, out)`; one block per index; types and lengths were checked, and the kernel
-        // compares the indices with the count.
+        // SAFETY: the arguments match `gather_rows(rows, count, width, indices, out)`. The grid has one block per index, the types and lengths were checked,
+        // and the kernel itself compares the indices with `count`.
         unsafe { self.kernel.launch(stream, shape, &args) }
     }
 }

@@ -18,7 +18,7 @@ pub(super) struct Shape {
     pub(super) chunk: u32,
 }
 
-// SAFETY: the layout is the kernel's struct: four words.
+// SAFETY: the fields have the layout of the kernel's struct: four 32-bit words.
 unsafe impl KernelArg for Shape {
     fn as_arg(&self) -> *mut c_void {
         std::ptr::from_ref(self).cast_mut().cast()
@@ -45,7 +45,7 @@ pub(super) fn sums_forward(
     x: &DeviceArray,
     partial: &Slice<f64>,
 ) -> Result<()> {
-    // SAFETY: the arguments match `sums_forward(s, x, partial)`.
+    // SAFETY: the arguments match `sums_forward(s, x, partial)`. The callers check types and lengths.
     unsafe { kernel.launch(stream, shape, &[&s, x.bytes(), partial]) }
 }
 
@@ -59,7 +59,7 @@ pub(super) fn totals(
     totals: &Slice<f64>,
 ) -> Result<()> {
     let args: [&dyn KernelArg; 4] = [&s, partial, &u32::from(counts), totals];
-    // SAFETY: the arguments match `totals(s, partial, counts, total)`.
+    // SAFETY: the arguments match `totals(s, partial, counts, total)`. The callers check types and lengths.
     unsafe { kernel.launch(stream, kernel.shape(s.adders()), &args) }
 }
 
@@ -72,7 +72,8 @@ pub(super) fn statistics(
     [running_mean, running_variance, mean, inverse]: [&Slice<f32>; 4],
 ) -> Result<()> {
     let args: [&dyn KernelArg; 8] = [&s, partial, &epsilon, &momentum, running_mean, running_variance, mean, inverse];
-    // SAFETY: the arguments match `statistics(s, partial, epsilon, momentum, running_mean, running_variance, mean, inverse)`.
+    // SAFETY: the arguments match `statistics(s, partial, epsilon, momentum, running_mean, running_variance, mean, inverse)`. The callers check types and
+    // lengths.
     unsafe { kernel.launch(stream, kernel.shape(s.adders()), &args) }
 }
 
@@ -83,7 +84,7 @@ pub(super) fn inverse_deviation(
     (variance, epsilon): (&Slice<f32>, f32),
     inverse: &Slice<f32>,
 ) -> Result<()> {
-    // SAFETY: the arguments match `inverse_deviation(s, variance, epsilon, inverse)`.
+    // SAFETY: the arguments match `inverse_deviation(s, variance, epsilon, inverse)`. The callers check types and lengths.
     unsafe { kernel.launch(stream, kernel.shape(s.channels.into()), &[&s, variance, &epsilon, inverse]) }
 }
 
@@ -97,7 +98,7 @@ pub(super) fn normalise(
     [mean, inverse]: Pair<'_>,
 ) -> Result<()> {
     let args: [&dyn KernelArg; 7] = [&s, x.bytes(), gamma, beta, mean, inverse, y.bytes()];
-    // SAFETY: the arguments match `normalise(s, x, gamma, beta, mean, inverse, y)`.
+    // SAFETY: the arguments match `normalise(s, x, gamma, beta, mean, inverse, y)`. The callers check types and lengths.
     unsafe { kernel.launch(stream, shape, &args) }
 }
 
@@ -111,7 +112,7 @@ pub(super) fn sums_backward(
     partial: &Slice<f64>,
 ) -> Result<()> {
     let args: [&dyn KernelArg; 6] = [&s, x.bytes(), dy.bytes(), mean, inverse, partial];
-    // SAFETY: the arguments match `sums_backward(s, x, dy, mean, inverse, partial)`.
+    // SAFETY: the arguments match `sums_backward(s, x, dy, mean, inverse, partial)`. The callers check types and lengths.
     unsafe { kernel.launch(stream, shape, &args) }
 }
 
@@ -126,7 +127,7 @@ pub(super) fn lines(
 ) -> Result<()> {
     let [dgamma, dbeta] = [0, 1].map(|i| optional(gradients.map(|of| of[i])));
     let args: [&dyn KernelArg; 7] = [&s, partial, gamma, inverse, dgamma, dbeta, lines];
-    // SAFETY: the arguments match `lines(s, partial, gamma, inverse, dgamma, dbeta, line)`.
+    // SAFETY: the arguments match `lines(s, partial, gamma, inverse, dgamma, dbeta, line)`. The callers check types and lengths.
     unsafe { kernel.launch(stream, kernel.shape(s.adders()), &args) }
 }
 
@@ -139,6 +140,6 @@ pub(super) fn backward(
     [mean, lines]: [&Slice<f32>; 2],
 ) -> Result<()> {
     let args: [&dyn KernelArg; 6] = [&s, x.bytes(), dy.bytes(), mean, lines, dx.bytes()];
-    // SAFETY: the arguments match `backward(s, x, dy, mean, line, dx)`.
+    // SAFETY: the arguments match `backward(s, x, dy, mean, line, dx)`. The callers check types and lengths.
     unsafe { kernel.launch(stream, shape, &args) }
 }

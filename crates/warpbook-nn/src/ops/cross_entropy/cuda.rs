@@ -178,8 +178,8 @@ impl LossKernels {
         let shape = self.rows.shape(32 * c.batch as u64);
         match &self.mean {
             Mean::Kernel(mean) => {
-                // SAFETY: the arguments match `cross_entropy(logits, labels, batch, classes, smoothing, rows, loss_scale, dlogits, partial, hits)`; one warp
-                // per row and ROWS rows per block of 256 threads; types and lengths were checked.
+                // SAFETY: the arguments match `cross_entropy(logits, labels, batch, classes, smoothing, rows, loss_scale, dlogits, partial, hits)`. Each row
+                // has one warp, and each block of 256 threads has ROWS rows; the types and lengths were checked.
                 unsafe { self.rows.launch(stream, shape, &args) }?;
                 mean.queue(stream, check, workspace.losses, Some(workspace.hits), c.batch, to)
             }
@@ -187,8 +187,8 @@ impl LossKernels {
                 let (slots, count) = (to.check(check)?, c.batch as f64);
                 args.extend([arrived as &dyn KernelArg, &count, to.slot, to.losses, optional(to.correct), &slots]);
                 args.push(verdict);
-                // SAFETY: cross_entropy_last takes these arguments, then (arrived, count, slot, losses, correct, slots, verdict); the shape is the
-                // same, and `arrived` is the kernel's own.
+                // SAFETY: `cross_entropy_last` has the parameters of `cross_entropy`, followed by (arrived, count, slot, losses, correct, slots, verdict). The
+                // grid is the same, and only this kernel uses `arrived`.
                 unsafe { self.rows.launch(stream, shape, &args) }
             }
         }

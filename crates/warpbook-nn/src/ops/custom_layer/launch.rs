@@ -18,7 +18,7 @@ pub(super) fn forward(
     let mut args: Vec<&dyn KernelArg> = vec![x.bytes()];
     args.extend(parameters.iter().map(|p| p as &dyn KernelArg));
     args.extend([y.bytes() as &dyn KernelArg, &n]);
-    // SAFETY: the arguments match `forward(x, parameters.., y, n)`.
+    // SAFETY: the arguments match `forward(x, parameters.., y, n)`. The callers check types, lengths and numbers of arrays.
     unsafe { kernel.launch(stream, shape, &args) }
 }
 
@@ -29,6 +29,7 @@ pub(super) fn backward(kernel: &Kernel, stream: &Stream, shape: Launch, with: &B
     args.push(dx.bytes());
     args.extend(gradients.shares.iter().map(|p| p as &dyn KernelArg));
     args.push(&n);
-    // SAFETY: the arguments match `backward(x, y, dy, parameters.., dx, gradients.., n)`, with as many gradients as parameters.
+    // SAFETY: the arguments match `backward(x, y, dy, parameters.., dx, gradients.., n)`, with one gradient for each parameter. The callers check types,
+    // lengths and numbers of arrays.
     unsafe { kernel.launch(stream, shape, &args) }
 }

@@ -84,16 +84,16 @@ impl SquaredErrorKernels {
         let shape = self.squares.shape(items);
         match &self.mean {
             Mean::Kernel(mean) => {
-                // SAFETY: the arguments match `mse(output, target, n, factor, loss_scale, doutput, partial)`; types and lengths were checked, and `partial` has
-                // one element for each of this shape's blocks.
+                // SAFETY: the arguments match `mse(output, target, n, factor, loss_scale, doutput, partial)`. The types and lengths were checked, and `partial`
+                // has one element for each block of this launch.
                 unsafe { self.squares.launch(stream, shape, &args) }?;
                 mean.queue(stream, Check(OP), workspace, None, n, to)
             }
             Mean::LastBlock(arrived) => {
                 let (slots, count) = (to.check(Check(OP))?, n as f64);
                 args.extend([arrived as &dyn KernelArg, &count, to.slot, to.losses, &slots, verdict]);
-                // SAFETY: mse_last takes these arguments, then (arrived, count, slot, losses, slots, verdict); `arrived` is the kernel's
-                // own.
+                // SAFETY: `mse_last` has the parameters of `mse`, followed by (arrived, count, slot, losses, slots, verdict), and only this kernel uses
+                // `arrived`.
                 unsafe { self.squares.launch(stream, shape, &args) }
             }
         }

@@ -31,8 +31,8 @@ pub(super) fn direction(
     (directions, partial): (&Slice<f32>, &Slice<f64>),
 ) -> Result<()> {
     let args: [&dyn KernelArg; 8] = [table, a.numbers, a.step, a.weights, a.gradients, a.momentum, directions, partial];
-    // SAFETY: the arguments match `muon_direction(filters, numbers, step, weights, gradients, momentum, directions, partial)`; one block per chunk in the
-    // table.
+    // SAFETY: the arguments match `muon_direction(filters, numbers, step, weights, gradients, momentum, directions, partial)`, and the grid has one block for
+    // each chunk in the table. The callers check types and lengths.
     unsafe { kernel.launch(stream, of_blocks(kernel, blocks.chunks), &args) }
 }
 
@@ -46,7 +46,8 @@ pub(super) fn start(
 ) -> Result<()> {
     let (epsilon, normalises) = (EPSILON as f32, u32::from(muon.normalise));
     let args: [&dyn KernelArg; 8] = [table, step, directions, partial, &epsilon, &normalises, work, factors];
-    // SAFETY: the arguments match `muon_start(filters, step, directions, partial, epsilon, normalises, work, factors)`; one block per tile of X.
+    // SAFETY: the arguments match `muon_start(filters, step, directions, partial, epsilon, normalises, work, factors)`, and the grid has one block for each
+    // tile of X. The callers check types and lengths.
     unsafe { kernel.launch(stream, of_blocks(kernel, blocks.whole), &args) }
 }
 
@@ -61,7 +62,8 @@ pub(super) fn product(
     let blocks = if what == Product::Apply { blocks.whole } else { blocks.square };
     let what = what as u32;
     let args: [&dyn KernelArg; 5] = [table, step, &what, &iteration, work];
-    // SAFETY: the arguments match `muon_product(filters, step, what, iteration, work)`; one block per tile of its result.
+    // SAFETY: the arguments match `muon_product(filters, step, what, iteration, work)`, and the grid has one block for each tile of the product. The callers
+    // check types and lengths.
     unsafe { kernel.launch(stream, of_blocks(kernel, blocks), &args) }
 }
 
@@ -76,7 +78,7 @@ pub(super) fn update(
     let copy = optional_array(a.copy);
     let args: [&dyn KernelArg; 10] =
         [table, a.step, a.counters, a.rates, &a.groups, factors, &iterations, work, a.weights, copy];
-    // SAFETY: the arguments match `muon_update(filters, step, counters, rates, groups, factors, iterations, work, weights, copy)`; one block per chunk in the
-    // table.
+    // SAFETY: the arguments match `muon_update(filters, step, counters, rates, groups, factors, iterations, work, weights, copy)`, and the grid has one block
+    // for each chunk in the table. The callers check types and lengths.
     unsafe { kernel.launch(stream, of_blocks(kernel, blocks.chunks), &args) }
 }

@@ -29,6 +29,7 @@ pub(super) fn update(
         optional_array(p.copy),
         &n,
     ];
-    // SAFETY: the arguments match `update_groups(cells, numbers, step, counters, rates, groups, weights, gradients, rounded, split, momentum, copy, n)`.
+    // SAFETY: the arguments match `update_groups(cells, numbers, step, counters, rates, groups, weights, gradients, rounded, split, momentum, copy, n)`. The
+    // callers check types and lengths.
     unsafe { kernel.launch(stream, kernel.shape(n), &args) }
 }

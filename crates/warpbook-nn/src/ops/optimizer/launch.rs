@@ -12,7 +12,7 @@ pub(super) fn prepare(kernel: &Kernel, stream: &Stream, settings: &Settings, con
     let Control { rate_and_steps, step, found, loss_scale, clip } = control;
     let args: [&dyn KernelArg; 6] =
         [settings, rate_and_steps, optional(found), optional(loss_scale), optional(clip), step];
-    // SAFETY: the arguments match `prepare(settings, control, found, loss_scale, clip, step)`.
+    // SAFETY: the arguments match `prepare(settings, control, found, loss_scale, clip, step)`. The callers check types and lengths.
     unsafe { kernel.launch(stream, kernel.shape(1), &args) }
 }
 
@@ -25,7 +25,8 @@ pub(super) fn update(
     p: Parameters<'_>,
 ) -> Result<()> {
     let sizes = Sizes::new(p);
-    // SAFETY: the arguments match `sgd(settings, step, weights, gradients, rounded, split, copy, n)`, or with one or two arrays of state before the copy.
+    // SAFETY: the arguments match `sgd(settings, step, weights, gradients, rounded, split, copy, n)`, or the same parameters with one or two arrays of state
+    // before `copy`. The callers check types and lengths.
     unsafe { kernel.launch(stream, kernel.shape(sizes.n), &update_args(settings, step, p, &sizes)) }
 }
 
@@ -40,8 +41,8 @@ pub(super) fn update_and_end(
     let sizes = Sizes::new(p);
     let mut args = update_args(settings, step, p, &sizes);
     args.extend([arrived as &dyn KernelArg, end]);
-    // SAFETY: the arguments match `sgd_last(settings, step, weights, gradients, rounded, split, copy, n, arrived, end)`, or with one or two arrays of state
-    // before the copy; `arrived` is the kernel's own.
+    // SAFETY: the arguments match `sgd_last(settings, step, weights, gradients, rounded, split, copy, n, arrived, end)`, or the same parameters with one or two
+    // arrays of state before `copy`. Only this kernel uses `arrived`. The callers check types and lengths.
     unsafe { kernel.launch(stream, kernel.shape(sizes.n), &args) }
 }
 
@@ -64,7 +65,7 @@ pub(super) fn restore(
         optional(p.state.get(1)),
         optional_array(p.copy),
     ];
-    // SAFETY: the arguments match `restore(found, counters, kept, n, weights, first, second, copy)`.
+    // SAFETY: the arguments match `restore(found, counters, kept, n, weights, first, second, copy)`. The callers check types and lengths.
     unsafe { kernel.launch(stream, kernel.shape(n), &args) }
 }
 
@@ -102,7 +103,7 @@ pub(super) fn squares(
     partial: &Slice<f64>,
 ) -> Result<()> {
     let shape = Launch { grid: [u32::try_from(partial.len()).unwrap_or(u32::MAX), 1, 1], ..kernel.shape(n) };
-    // SAFETY: the arguments match `sum_squares(gradients, n, partial)`.
+    // SAFETY: the arguments match `sum_squares(gradients, n, partial)`. The callers check types and lengths.
     unsafe { kernel.launch(stream, shape, &[gradients.bytes(), &n, partial]) }
 }
 
@@ -115,7 +116,7 @@ pub(super) fn norm(
     to: NormOutputs<'_>,
 ) -> Result<()> {
     let args: [&dyn KernelArg; 7] = [partial, &m, &max_norm, optional(loss_scale), to.norm, to.clip, to.found];
-    // SAFETY: the arguments match `global_norm(partial, m, most, loss_scale, norm, clip, found)`.
+    // SAFETY: the arguments match `global_norm(partial, m, most, loss_scale, norm, clip, found)`. The callers check types and lengths.
     unsafe { kernel.launch(stream, kernel.shape(1), &args) }
 }
 
@@ -147,7 +148,8 @@ pub(super) fn norm_and_verdict(
         verdict,
     ];
     let shape = Launch { grid: [blocks, 1, 1], ..kernel.shape(n) };
-    // SAFETY: the arguments match `sum_squares_last(gradients, rounded, split, n, partial, m, arrived, most, loss_scale, norm, clip, overflow, verdict)`, with
-    // as many blocks as both arrays have parts, and `m` no fewer; `arrived` is the kernel's own.
+    // SAFETY: the arguments match `sum_squares_last(gradients, rounded, split, n, partial, m, arrived, most, loss_scale, norm, clip, overflow, verdict)`. The
+    // grid has one block for each part of the two arrays, `m` is at least the number of blocks, and only this kernel uses `arrived`. The callers check types
+    // and lengths.
     unsafe { kernel.launch(stream, shape, &args) }
 }

@@ -20,7 +20,7 @@ pub(super) fn max_forward(
     n: u32,
 ) -> Result<()> {
     let args: [&dyn KernelArg; 5] = [&sizes, x.bytes(), y.bytes(), index, &n];
-    // SAFETY: the arguments match `max_forward(g, x, y, index, n)`, or `max_forward_adjacent(g, x, y, index, n)`.
+    // SAFETY: the arguments match `max_forward(g, x, y, index, n)`, or `max_forward_adjacent(g, x, y, index, n)`. The callers check types and lengths.
     unsafe { kernel.launch(stream, kernel.shape(n.into()), &args) }
 }
 
@@ -33,7 +33,7 @@ pub(super) fn max_backward(
 ) -> Result<()> {
     let n = dx.len() as u32;
     let args: [&dyn KernelArg; 5] = [&sizes, index, dy.bytes(), dx.bytes(), &n];
-    // SAFETY: the arguments match `max_backward(g, index, dy, dx, n)`.
+    // SAFETY: the arguments match `max_backward(g, index, dy, dx, n)`. The callers check types and lengths.
     unsafe { kernel.launch(stream, kernel.shape(n.into()), &args) }
 }
 
@@ -49,7 +49,7 @@ pub(super) fn max_backward_adjacent(
     let (mask, scale) = mask.map_or((None, 1.0), |(mask, scale)| (Some(mask), scale));
     let args: [&dyn KernelArg; 9] =
         [&sizes, index, dy.bytes(), optional_array(mask), dx.bytes(), &rows, &columns, &n, &scale];
-    // SAFETY: the arguments match `max_backward_adjacent(g, index, dy, mask, dx, rows, columns, n, scale)`.
+    // SAFETY: the arguments match `max_backward_adjacent(g, index, dy, mask, dx, rows, columns, n, scale)`. The callers check types and lengths.
     unsafe { kernel.launch(stream, kernel.shape(n.into()), &args) }
 }
 
@@ -62,6 +62,6 @@ pub(super) fn average(
     to: &DeviceArray,
 ) -> Result<()> {
     let n = to.len() as u32;
-    // SAFETY: the arguments match `average_forward(g, x, y, n)`, or `average_backward(g, dy, dx, n)`.
+    // SAFETY: the arguments match `average_forward(g, x, y, n)`, or `average_backward(g, dy, dx, n)`. The callers check types and lengths.
     unsafe { kernel.launch(stream, kernel.shape(n.into()), &[&sizes, from.bytes(), to.bytes(), &n]) }
 }

@@ -155,7 +155,7 @@ fn in_16_bits(ladder: Rungs) -> Rungs {
         )
 }
 
-/// Adds the variants: a library, or a product as a beginner would write it.
+/// Adds variants of rungs, which use a library's products or a product as a beginner would write it.
 fn with_variants(ladder: Rungs) -> Rungs {
     ladder
         .variant(

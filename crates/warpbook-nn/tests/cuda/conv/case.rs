@@ -10,7 +10,7 @@ use warpbook_nn::ops::conv2d::Geometry;
 use warpbook_nn::ops::conv2d::cuda::{Convolution, Epilogue, Form, Method};
 use warpbook_record::Dtype;
 
-/// Converts an array `[outer][pixels][channels]`, images or filters, to the layout.
+/// Converts images or filters from `[outer][pixels][channels]` to the given layout.
 fn laid_out(values: &[f32], layout: Layout, [pixels, channels]: [usize; 2]) -> Vec<f32> {
     if layout == Layout::Nhwc {
         return values.to_vec();

@@ -172,7 +172,7 @@ pub(super) fn run_checked(source: &str, shape: Launch, given: &[Given]) -> Resul
     let (kernel, stream) = (compile(&device, source)?, device.stream()?);
     let held = given.iter().map(|given| Held::new(&device, given)).collect::<Result<Vec<_>>>()?;
     let arguments: Vec<&dyn KernelArg> = held.iter().map(Held::argument).collect();
-    // SAFETY: the emulator checks each access against its own buffers, and the bytes of the arguments against the kernel's parameters.
+    // SAFETY: the emulator checks the sizes of the arguments against the kernel's parameters, and each access against the emulator's own buffers.
     let launch = || unsafe { kernel.launch(&stream, shape, &arguments) };
     let ((), emulated) = device.checked(launch)?;
     let after = held.into_iter().map(Held::given).collect::<Result<Vec<_>>>()?;

@@ -27,7 +27,7 @@ pub fn steps(run: &Run, problem: &Problem, ids: &[&str]) -> Table {
     table(&["rung", "time", "rate", "against the last", "as fast as the first"], rows)
 }
 
-/// Describes the libraries' rate, which rungs are compared with, and how near that rate is to the measured ceiling.
+/// Describes the rate of the libraries, with which rungs are compared, and how near this rate is to the measured ceiling.
 #[must_use]
 pub fn the_line(run: &Run, problem: &Problem) -> String {
     let each: Vec<String> = LIBRARIES

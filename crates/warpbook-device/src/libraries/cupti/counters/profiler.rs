@@ -95,7 +95,7 @@ impl Profiler {
 
     fn describe(&self, status: Status) -> String {
         let mut name = std::ptr::null();
-        // SAFETY: the pointer points to a live pointer, which is then null or points to a static string.
+        // SAFETY: `name` is a live pointer, which the call leaves null or sets to a static string.
         unsafe {
             if (self.calls.result_string)(status, &raw mut name) != 0 || name.is_null() {
                 return format!("error {status}");
@@ -106,8 +106,8 @@ impl Profiler {
 
     /// Calls a function with its parameter struct, and returns the struct, into which the function writes its results.
     pub fn ask<P>(&self, what: &str, call: Function<P>, mut params: P) -> Result<P> {
-        // SAFETY: the parameters belong to the function and begin with their size; what they point to lives until it returns, or as long as later
-        // functions need it: see `Collection`.
+        // SAFETY: `params` is the function's own struct and begins with its size. The caller keeps everything that it points to alive until the function
+        // returns, and the images in `collect` until the profiler is disabled.
         let status = unsafe { call(&raw mut params) };
         self.check(what, status)?;
         Ok(params)
@@ -147,7 +147,7 @@ impl Profiler {
         if found.name.is_null() {
             return Err(Error::NotCounted { why: "CUPTI knows no name of this chip".into() });
         }
-        // SAFETY: the pointer points to a zero-terminated string of the library.
+        // SAFETY: `found.name` is not null, and points to a zero-terminated string that belongs to the library.
         Ok(unsafe { CStr::from_ptr(found.name) }.to_owned())
     }
 }

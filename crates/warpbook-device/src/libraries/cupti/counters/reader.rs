@@ -151,7 +151,7 @@ impl Counters {
             }
             self.device.synchronize()
         };
-        // SAFETY: the device owns its context, which `synchronize` has made current.
+        // SAFETY: the context belongs to the device, which is alive, and `synchronize` has made it current on this thread.
         let found = unsafe { collect(&self.library, (&self.chip, context), (&metrics, ranges, most), pass) }?;
         let Collected { values, passes, dropped } = found;
         Ok(Counted { metrics, values, passes, dropped })

@@ -83,7 +83,7 @@ mod fake {
     }
 
     unsafe extern "C" fn result_string(_: Status, text: *mut *const c_char) -> Status {
-        // SAFETY: the caller passes a live pointer.
+        // SAFETY: the caller passes a pointer to a live pointer.
         unsafe { text.write(c"CUPTI_ERROR_OF_A_TEST".as_ptr()) };
         0
     }
@@ -97,7 +97,7 @@ mod fake {
     macro_rules! function {
         ($name:ident, $params:ident, |$p:ident| $body:block) => {
             unsafe extern "C" fn $name($p: *mut $params) -> Status {
-                // SAFETY: the caller passes live parameters.
+                // SAFETY: the caller passes a pointer to a live parameter struct that nothing else uses.
                 let $p = unsafe { &mut *$p };
                 let status = note(stringify!($name));
                 if status == 0 {
@@ -122,7 +122,7 @@ mod fake {
         assert_eq!(p.object as usize, HOST);
     });
     unsafe extern "C" fn add_metrics(p: *mut AddMetrics) -> Status {
-        // SAFETY: the caller passes live parameters with this many names.
+        // SAFETY: the caller passes a live struct with `count` names.
         unsafe {
             let p = &*p;
             assert_eq!(p.host as usize, HOST);
@@ -136,11 +136,11 @@ mod fake {
     });
     function!(image, Image, |p| {
         assert!(p.bytes == 13 && p.image.addr().is_multiple_of(8));
-        // SAFETY: the image has this many bytes.
+        // SAFETY: `image` points to 13 bytes, as the assertion above checks.
         unsafe { p.image.write_bytes(7, 13) };
     });
     function!(passes, Passes, |p| {
-        // SAFETY: as above.
+        // SAFETY: `image` points to 13 bytes, so byte 12 exists.
         assert_eq!((p.bytes, unsafe { *p.image.add(12) }), (13, 7));
         p.passes = PASSES;
     });
@@ -188,7 +188,7 @@ mod fake {
     });
     function!(evaluate, Evaluate, |p| {
         for i in 0..p.count {
-            // SAFETY: there are this many values.
+            // SAFETY: `values` points to `count` values.
             unsafe { p.values.add(i).write((100 * p.range + i) as f64) };
         }
     });
@@ -208,7 +208,7 @@ fn collected(ranges: Ranges, fail: bool) -> (Result<Collected>, Vec<String>) {
         });
         if fail { Err(Error::NoDriver) } else { Ok(()) }
     };
-    // SAFETY: the library does nothing with the context.
+    // SAFETY: the mock library never uses the context.
     let found = unsafe { collect(&library, (c"GH100", 0x99 as *mut _), (&metrics, ranges, 8), pass) };
     (found, fake::heard(|h| std::mem::take(&mut h.calls)))
 }

@@ -66,11 +66,11 @@ impl Direct {
         let blocks = |kernel: &Kernel, count: usize| Launch { grid: [count as u32, 1, 1], ..kernel.shape(1) };
         let kernel = &self.weight_gradient;
         let args: [&dyn KernelArg; 4] = [&self.g, x.bytes(), dy.bytes(), dweight];
-        // SAFETY: the arguments match `direct_weight_gradient(g, x, dy, dweight)`; one block per weight; types and lengths were checked.
+        // SAFETY: the arguments match `direct_weight_gradient(g, x, dy, dweight)`, the grid has one block per weight, and the types and lengths were checked.
         unsafe { kernel.launch(stream, blocks(kernel, dweight.len()), &args) }?;
         let Some(dbias) = dbias else { return Ok(()) };
         let kernel = &self.bias_gradient;
-        // SAFETY: the arguments match `direct_bias_gradient(g, dy, dbias)`; one block per filter; types and lengths were checked.
+        // SAFETY: the arguments match `direct_bias_gradient(g, dy, dbias)`, the grid has one block per filter, and the types and lengths were checked.
         unsafe { kernel.launch(stream, blocks(kernel, dbias.len()), &[&self.g, dy.bytes(), dbias]) }
     }
 }

@@ -65,7 +65,7 @@ impl Stock {
         [Some(&self.forward), self.input_gradient.as_ref().ok(), Some(&self.weight_gradient)]
     }
 
-    /// Bytes of dw in 16 bits, after which the library's workspace begins; 0 if dw is in f32.
+    /// Size in bytes of dw if it is in 16 bits, or 0 if it is in f32. The library's workspace begins after it.
     fn narrow_bytes(&self) -> u64 {
         if self.dtype == Dtype::F32 {
             return 0;

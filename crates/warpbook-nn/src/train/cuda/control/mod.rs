@@ -38,9 +38,9 @@ pub(super) struct Control {
     pub rate_and_updates: Slice<f64>,
     /// Numbers that the next update uses.
     pub update: Slice<u32>,
-    /// Not 0 if the weights stay unchanged.
+    /// Nonzero if the weights stay unchanged.
     pub found: Slice<u32>,
-    /// Not 0 if the norm is not finite.
+    /// Nonzero if the norm is not finite.
     pub overflow: Slice<u32>,
     pub norm: Slice<f64>,
     pub clip: Slice<f32>,

@@ -12,7 +12,8 @@ pub(super) fn forward(kernel: &Kernel, stream: &Stream, shape: Launch, g: Words<
     let relu = u32::from(f.relu);
     let mut args: Vec<&dyn KernelArg> = vec![&g, f.x.bytes(), f.weight.bytes(), optional(f.bias), &relu, f.y.bytes()];
     args.extend(f.pool.map(|index| optional(index)));
-    // SAFETY: the arguments match `few_forward(g, x, weight, bias, relu, y)`, followed by `index` if it is compiled to pool.
+    // SAFETY: the arguments match `few_forward(g, x, weight, bias, relu, y)`, followed by `index` if the kernel was compiled with pooling. The callers check
+    // lengths, types and alignment.
     unsafe { kernel.launch(stream, shape, &args) }
 }
 
@@ -32,6 +33,7 @@ pub(super) fn gradient(
     if let Some(pooled) = pooled {
         args.extend([pooled.places as &dyn KernelArg, optional_array(mask), &scale]);
     }
-    // SAFETY: the arguments match `few_gradient(g, x, dy, out)`, followed by `index, mask, scale` if it is compiled to pool.
+    // SAFETY: the arguments match `few_gradient(g, x, dy, out)`, followed by `index, mask, scale` if the kernel was compiled with pooling. The callers check
+    // lengths, types and alignment.
     unsafe { kernel.launch(stream, shape, &args) }
 }

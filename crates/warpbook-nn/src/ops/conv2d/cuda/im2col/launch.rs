@@ -17,7 +17,7 @@ pub(super) fn exchange(
 ) -> Result<()> {
     let (n, to_rows) = (to.len() as u32, u32::from(to_rows));
     let args: [&dyn KernelArg; 6] = [from.bytes(), to.bytes(), &channels, &pixels, &to_rows, &n];
-    // SAFETY: the arguments match `exchange(from, to, channels, pixels, to_rows, n)`; both arrays have as many elements.
+    // SAFETY: the arguments match `exchange(from, to, channels, pixels, to_rows, n)`, and both arrays have n elements. The callers check lengths and types.
     unsafe { kernel.launch(stream, kernel.shape(n.into()), &args) }
 }
 
@@ -32,7 +32,7 @@ pub(super) fn unroll(
 ) -> Result<()> {
     let n = columns.len() as u32;
     let args: [&dyn KernelArg; 5] = [&Words(panel.patches()), x.bytes(), columns.bytes(), &ld, &n];
-    // SAFETY: the arguments match `unroll(g, x, columns, ld, n)`.
+    // SAFETY: the arguments match `unroll(g, x, columns, ld, n)`. The callers check lengths and types.
     unsafe { kernel.launch(stream, kernel.shape(n.into()), &args) }
 }
 
@@ -47,13 +47,13 @@ pub(super) fn fold(
 ) -> Result<()> {
     let n = dx.len() as u32;
     let args: [&dyn KernelArg; 6] = [&Words(panel.conv()), columns.bytes(), &ld, optional_array(mask), dx.bytes(), &n];
-    // SAFETY: the arguments match `fold(g, dcolumns, ld, mask, dx, n)`.
+    // SAFETY: the arguments match `fold(g, dcolumns, ld, mask, dx, n)`. The callers check lengths and types.
     unsafe { kernel.launch(stream, kernel.shape(n.into()), &args) }
 }
 
 /// Computes max(y, 0) in place.
 pub(super) fn relu(kernel: &Kernel, stream: &Stream, y: &DeviceArray) -> Result<()> {
     let n = y.len() as u64;
-    // SAFETY: the arguments match `relu_forward(x, y, n)`; x and y may be the same array.
+    // SAFETY: the arguments match `relu_forward(x, y, n)`, where x and y may be the same array. The callers check lengths and types.
     unsafe { kernel.launch(stream, kernel.shape(n), &[y.bytes(), y.bytes(), &n]) }
 }

@@ -20,7 +20,8 @@ pub(super) fn forward(kernel: &Kernel, stream: &Stream, s: &Shapes, f: &Forward<
     let mut args: Vec<&dyn KernelArg> =
         vec![&g, f.x.bytes(), f.weight.bytes(), optional(f.bias), &relu, f.y.bytes(), &s.filters];
     args.extend(f.pool.map(|index| optional(index)));
-    // SAFETY: the arguments match `forward(g, x, weight, bias, relu, y, filters)`, followed by `index` if it is compiled to pool.
+    // SAFETY: the arguments match `forward(g, x, weight, bias, relu, y, filters)`, followed by `index` if the kernel was compiled with pooling. The callers
+    // check lengths, types and alignment.
     unsafe { kernel.launch(stream, shape, &args) }
 }
 
@@ -36,7 +37,7 @@ pub(super) fn input_gradient(
     let shape = kernel.tiles_shape(u64::from(s.batch) * u64::from(s.input_pixels()), s.channels.into());
     let args: [&dyn KernelArg; 8] =
         [&g, dy.bytes(), weight.bytes(), optional_array(mask), dx.bytes(), &s.channels, &s.filters, &window];
-    // SAFETY: the arguments match `input_gradient(g, dy, weight, mask, dx, channels, filters, window)`.
+    // SAFETY: the arguments match `input_gradient(g, dy, weight, mask, dx, channels, filters, window)`. The callers check lengths, types and alignment.
     unsafe { kernel.launch(stream, shape, &args) }
 }
 
@@ -52,6 +53,6 @@ pub(super) fn weight_gradient(
     let one = kernel.tiles_shape(s.filters.into(), s.taps().into());
     let shape = Launch { grid: [one.grid[0].saturating_mul(splits), 1, 1], ..one };
     let args: [&dyn KernelArg; 6] = [&Words(s.patches()), x.bytes(), dy.bytes(), out, &s.filters, &share];
-    // SAFETY: the arguments match `weight_gradient(g, x, dy, out, filters, share)`.
+    // SAFETY: the arguments match `weight_gradient(g, x, dy, out, filters, share)`. The callers check lengths, types and alignment.
     unsafe { kernel.launch(stream, shape, &args) }
 }

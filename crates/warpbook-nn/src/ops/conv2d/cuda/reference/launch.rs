@@ -23,7 +23,8 @@ pub(super) fn reference(
         _ => kernel.shape(n.into()),
     };
     let args: [&dyn KernelArg; 6] = [&g, a.bytes(), b.bytes(), want, sizes, &n];
-    // SAFETY: the entries take (g, a, b, want, sizes, n); types and lengths were checked, and the arrays are borrowed until the wait ends.
+    // SAFETY: the parameters of all these kernels are (g, a, b, want, sizes, n). The types and lengths were checked, and the arrays stay borrowed until the
+    // stream has been waited for.
     unsafe { kernel.launch(stream, shape, &args) }?;
     stream.synchronize()
 }

@@ -24,7 +24,8 @@ pub(super) fn launch(kernel: &Kernel, stream: &Stream, shape: Launch, a: Arrays<
     let mut args: Vec<&dyn KernelArg> =
         vec![images, weights, &a.g, optional(a.bias), optional_array(a.mask), a.to.bytes()];
     args.extend(a.pool.map(|index| optional(index)));
-    // SAFETY: the arguments match `shifted_windows(map_images, map_weights, g, bias, mask, to)`, followed by `index` if it is compiled to pool.
+    // SAFETY: the arguments match `shifted_windows(map_images, map_weights, g, bias, mask, to)`, followed by `index` if the kernel was compiled with pooling.
+    // The callers check lengths, types and alignment.
     unsafe { kernel.launch(stream, shape, &args) }
 }
 
@@ -38,6 +39,6 @@ pub(super) fn launch_gradient(
     out: &Slice<f32>,
 ) -> Result<()> {
     let args: [&dyn KernelArg; 4] = [y, x, &g, out];
-    // SAFETY: the arguments match `shifted_gradient(map_y, map_x, g, out)`.
+    // SAFETY: the arguments match `shifted_gradient(map_y, map_x, g, out)`. The callers check lengths, types and alignment.
     unsafe { kernel.launch(stream, shape, &args) }
 }

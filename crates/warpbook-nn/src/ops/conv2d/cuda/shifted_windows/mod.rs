@@ -29,7 +29,7 @@ pub(super) const H200_MULTIPROCESSORS: u32 = 132;
 /// Alignment in bytes of a swizzled box that TMA writes.
 pub(super) const SWIZZLE_BYTES: u64 = 1024;
 
-/// The division of an image for a kernel's tile.
+/// The division of an image into blocks of pixels that fit a kernel's tile.
 #[derive(Debug, Clone, Copy, Default)]
 struct Division {
     /// Number of rows of the result in a tile. `pitch` is the number of columns of x in shared memory: the columns of the tile's windows with

@@ -20,6 +20,6 @@ pub(super) struct Arrays<'a> {
 pub(super) fn launch(kernel: &Kernel, stream: &Stream, shape: Launch, a: &Arrays<'_>) -> Result<()> {
     let [images, weights, to] = &a.maps;
     let args: [&dyn KernelArg; 7] = [images, weights, to, &a.g, optional(a.bias), optional_array(a.mask), a.to.bytes()];
-    // SAFETY: the arguments match `tma_im2col(map_images, map_weights, map_to, g, bias, mask, to)`.
+    // SAFETY: the arguments match `tma_im2col(map_images, map_weights, map_to, g, bias, mask, to)`. The callers check lengths, types and alignment.
     unsafe { kernel.launch(stream, shape, &args) }
 }

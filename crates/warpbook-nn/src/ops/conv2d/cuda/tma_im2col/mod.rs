@@ -85,7 +85,7 @@ impl TmaIm2col {
         self.queue(stream, &arrays)
     }
 
-    /// Queues dx from dy and the weight, through a mask.
+    /// Queues the computation of dx from dy and the weight. If a mask is given, dx is 0 where the mask is 0 or less.
     pub fn input_gradient(
         &self,
         stream: &Stream,
