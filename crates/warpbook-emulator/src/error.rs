@@ -1,17 +1,17 @@
-//! Errors: PTX that is not supported, and faults of a running kernel.
+//! Errors: PTX that cannot be run, and faults of a running kernel.
 
 use crate::program::Step;
 use crate::ptx::Place;
 use std::fmt;
 
-/// PTX that is invalid or unsupported.
+/// The reason why PTX is rejected: it is invalid or unsupported.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Refusal {
-    /// Line of the PTX, counted from 1; 0 if the whole text is refused.
+    /// Line of the PTX, counted from 1; 0 if the error concerns the whole text.
     pub line: u32,
     /// Column of the PTX, counted from 1.
     pub column: u32,
-    /// Place in the kernel's source, if it is known.
+    /// Position in the kernel's source; `None` if it is unknown.
     pub place: Option<Place>,
     /// The error as a sentence.
     pub message: String,
@@ -50,31 +50,31 @@ impl fmt::Display for Thread {
     }
 }
 
-/// Why a kernel was stopped.
+/// The reason why a kernel was stopped.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Cause {
-    /// The launch itself is not possible.
+    /// The launch itself is impossible, for example because the block is too large.
     Launch,
-    /// An access outside every buffer.
+    /// A thread accessed memory outside every buffer.
     OutOfBounds,
-    /// An address that is not a multiple of the access's size.
+    /// A thread accessed an address that is not a multiple of the access's size.
     Misaligned,
-    /// An unwritten value decides about an address, a branch or stored data.
+    /// An address, a branch or a stored value depends on memory or a variable that was never written.
     Unwritten,
-    /// Two threads access the same byte, one writes it, and nothing orders them.
+    /// Two threads access the same byte, at least one of them writes it, and nothing orders the two accesses.
     Race,
-    /// Threads wait for others that never arrive.
+    /// Threads wait for other threads that never arrive.
     Barrier,
-    /// The budget of steps is used up.
+    /// The kernel used up its budget of steps.
     Endless,
     /// The kernel executed `trap`, or an assertion failed.
     Trap,
-    /// A request that the emulator cannot carry out.
+    /// The kernel tried something that the emulator cannot do.
     Unsupported,
 }
 
 impl Cause {
-    /// Returns the cause's name in records, such as `out_of_bounds`.
+    /// Returns the name of the cause in records, such as `out_of_bounds`.
     #[must_use]
     pub fn id(&self) -> &'static str {
         match self {
@@ -91,18 +91,18 @@ impl Cause {
     }
 }
 
-/// A fault of a kernel, which ended its launch.
+/// A fault of a kernel that ended its launch.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Fault {
-    /// The reason.
+    /// Kind of the fault.
     pub cause: Cause,
-    /// A sentence that says what is wrong.
+    /// A sentence that describes the fault.
     pub message: String,
-    /// Place in the kernel's source, if it is known.
+    /// Position in the kernel's source; `None` if it is unknown.
     pub place: Option<Place>,
     /// Line of the PTX; 0 if the launch itself is at fault.
     pub ptx_line: u32,
-    /// The thread, if the fault is one thread's.
+    /// The thread that caused the fault; `None` if no single thread did.
     pub thread: Option<Thread>,
 }
 
@@ -111,7 +111,7 @@ impl Fault {
         Self { cause, message: message.into(), place: None, ptx_line: 0, thread: None }
     }
 
-    /// Adds the place of an instruction to the fault.
+    /// Adds the source place and the PTX line of an instruction to the fault.
     pub(crate) fn at(self, step: &Step) -> Self {
         Self { place: step.place.as_deref().cloned(), ptx_line: step.line, ..self }
     }

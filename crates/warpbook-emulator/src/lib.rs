@@ -1,6 +1,6 @@
 //! An emulator of a CUDA GPU: it parses the PTX that NVRTC emits for `compute_80` and interprets it, warp by warp, on any CPU.
 //!
-//! It stands for one stated GPU ([`LIMITS`]) and gives values, never times. What it does not support it refuses when a kernel is decoded, with the
+//! It emulates one specific GPU ([`LIMITS`]), and computes values but never times. It refuses unsupported instructions when a kernel is decoded, and names the
 //! instruction and its line.
 //!
 //! ```
@@ -17,8 +17,8 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! Checks and counts watch a launch as an `Observer` (`machine/observer.rs`): at every instruction of a warp, access to memory, collective
-//! operation and barrier. [`Gpu::launch`] has no observer, and [`Gpu::verdict`] has all of them.
+//! Checks and counts implement the trait `Observer` (`machine/observer.rs`), which is called at every instruction of a warp, memory access, collective
+//! operation and barrier. [`Gpu::launch`] runs without observers, and [`Gpu::verdict`] runs with all of them.
 #![forbid(unsafe_code)]
 
 mod checks;

@@ -1,37 +1,37 @@
-//! A verdict on a kernel: it runs in several orders with all checks on.
+//! Runs a kernel in several orders with all checks on, and returns a verdict.
 
 use crate::checks::{Checks, Note};
 use crate::counts::{Counter, Counts};
 use crate::machine::{Observer, run};
 use crate::{Argument, Cause, Fault, Gpu, Kernel, Launch, Order, Report};
 
-/// The outcome of a launch without a fault.
+/// The result of a launch that had no fault.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Verdict {
-    /// Report of the launch in the order forwards, whose results are in memory.
+    /// Report of the launch in forward order, whose results are left in memory.
     pub report: Report,
-    /// Counts of that launch by source line.
+    /// Counts of the launch by source line.
     pub counts: Counts,
-    /// Remarks on harmless facts.
+    /// Remarks on things that are unusual but do no harm.
     pub notes: Vec<Note>,
 }
 
-/// The seed of the random order.
+/// Seed of the random order.
 const SEED: u64 = 0x5eed;
 
 impl Gpu {
-    /// Runs a kernel with all checks on, with blocks and warps forwards, backwards, and in a random order, each time from the same memory. Memory then has the
-    /// results of the order forwards. `launch.order` is ignored.
+    /// Runs a kernel with all checks on, three times from the same memory: with blocks and warps in forward order, in backward order and in a random order. The
+    /// results in memory are then those of the forward order. `launch.order` is ignored.
     ///
     /// # Errors
-    /// The first fault that is found; memory is then unchanged.
+    /// Returns the first fault that is found. Memory is then unchanged.
     pub fn verdict(&mut self, kernel: &Kernel, launch: &Launch, arguments: &[Argument]) -> Result<Verdict, Fault> {
         self.memory.spare_rows.clear();
         let before = self.memory.clone();
         let mut result = self.launch_checked(kernel, &Launch { order: Order::Forwards, ..*launch }, arguments);
         let after = std::mem::replace(&mut self.memory, before.clone());
         for order in [Order::Backwards, Order::Random(SEED)] {
-            // A race may hide that a loop reads a variable only once; another order shows it.
+            // After a race, other orders run only for a kernel with a branch that jumps to itself: one of them may show the endless loop behind the race.
             if result.as_ref().is_err_and(|fault| fault.cause != Cause::Race || !kernel.waits_blindly()) {
                 break;
             }
@@ -49,10 +49,10 @@ impl Gpu {
         Ok(verdict)
     }
 
-    /// Runs a kernel once with all checks on, in the launch's order.
+    /// Runs a kernel once with all checks on, in the order that `launch` specifies.
     ///
     /// # Errors
-    /// The errors of [`Gpu::verdict`].
+    /// Returns the fault that was found, as [`Gpu::verdict`] does.
     pub fn launch_checked(
         &mut self,
         kernel: &Kernel,
@@ -64,7 +64,7 @@ impl Gpu {
         Ok(Verdict { report, counts: counter.finish(), notes })
     }
 
-    /// Runs a kernel once with all checks on and other observers.
+    /// Runs a kernel once with all checks on, and calls further observers.
     pub(crate) fn checked(
         &mut self,
         kernel: &Kernel,

@@ -1,23 +1,23 @@
-//! Who has written and read the words of a buffer.
+//! Records which threads write the words of a buffer, and how often each word is read.
 
 use crate::counts::Counter;
 use crate::machine::{AccessKind, LOCAL_WINDOW, Observer, Request, SHARED_WINDOW, index, lanes};
 use crate::{Argument, Fault, Gpu, Kernel, Launch, Thread, Verdict};
 
-/// Bytes of a word.
+/// Size of a word in bytes.
 const WORD: u64 = 4;
-/// The writer of a word that nobody has written.
+/// Marks a word that no thread has written.
 const NOBODY: u64 = u64::MAX;
 
-/// Accesses of one launch to the words (4 bytes) of one buffer.
+/// The accesses of one launch to the 4-byte words of one buffer.
 #[derive(Debug, Clone)]
 pub struct Touched {
     start: u64,
     grid: [u32; 3],
     block: [u32; 3],
-    /// By word: number of the thread that wrote it last, in the order in which blocks and threads are numbered.
+    /// Number of the thread that wrote each word last. Threads are numbered block by block.
     writers: Vec<u64>,
-    /// By word: how many times it was read.
+    /// Number of times that each word was read.
     reads: Vec<u32>,
 }
 
@@ -27,7 +27,7 @@ impl Touched {
         Self { start, grid, block, writers: vec![NOBODY; words], reads: vec![0; words] }
     }
 
-    /// Returns the thread that wrote a word last; `None` if nobody did, or if there is no such word.
+    /// Returns the thread that wrote a word last; `None` if no thread wrote it, or if the buffer has no such word.
     #[must_use]
     pub fn writer(&self, word: usize) -> Option<Thread> {
         let number = self.writers.get(word).copied().filter(|number| *number != NOBODY)?;
@@ -36,14 +36,14 @@ impl Touched {
         Some(Thread { block: of(number / threads, self.grid), thread: of(number % threads, self.block) })
     }
 
-    /// Returns how many times a word was read; an atomic operation reads and writes.
+    /// Returns how many times a word was read. An atomic operation counts as a read and a write.
     #[must_use]
     pub fn reads(&self, word: usize) -> u32 {
         self.reads.get(word).copied().unwrap_or(0)
     }
 }
 
-/// Notes the accesses to some buffers.
+/// An observer that records the accesses to some buffers.
 struct Recorder(Vec<Touched>);
 
 impl Recorder {
@@ -76,10 +76,11 @@ impl Observer for Recorder {
 }
 
 impl Gpu {
-    /// Runs a kernel as [`Gpu::launch_checked`] does, and notes who touches the words of some buffers, each an address and a number of words.
+    /// Runs a kernel like [`Gpu::launch_checked`], and records which threads access the words of some buffers. Each buffer is given by its address and its
+    /// number of words.
     ///
     /// # Errors
-    /// The errors of [`Gpu::verdict`].
+    /// Returns the fault that was found, as [`Gpu::verdict`] does.
     pub fn launch_recorded(
         &mut self,
         kernel: &Kernel,

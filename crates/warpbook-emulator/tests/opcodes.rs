@@ -1,11 +1,11 @@
-//! Checks the table of supported opcodes, and that the emulator accepts each of them.
+//! Checks the list of supported opcodes in OPCODES.md, and that the emulator accepts each of them.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::path::PathBuf;
 use warpbook_emulator::{Gpu, Module, supported};
 
-/// Returns the page that lists the opcodes by their first word.
+/// Returns the text of OPCODES.md, which lists the opcodes by their first word.
 fn page() -> String {
     let all = supported();
     let mut by_name: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
@@ -20,7 +20,7 @@ fn page() -> String {
         all.len()
     );
     for (name, forms) in by_name {
-        // Forms that differ only in the type are written together.
+        // Opcodes that differ only in their type share an entry.
         let mut by_start: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
         for form in forms {
             let (start, ty) = form.rsplit_once('.').unwrap_or((form, ""));
@@ -41,7 +41,7 @@ fn path() -> PathBuf {
     PathBuf::from(std::env::var("CARGO_MANIFEST_DIR").unwrap()).join("OPCODES.md")
 }
 
-/// If `WARPBOOK_WRITE_OPCODES` is set, the page is written first.
+/// Compares the page with the interpreter's opcodes. If `WARPBOOK_WRITE_OPCODES` is set, writes the page first.
 #[test]
 fn the_page_lists_what_the_interpreter_supports() {
     if std::env::var_os("WARPBOOK_WRITE_OPCODES").is_some() {
@@ -51,7 +51,7 @@ fn the_page_lists_what_the_interpreter_supports() {
     assert!(written == page(), "run `WARPBOOK_WRITE_OPCODES=1 cargo test -p warpbook-emulator --test opcodes`");
 }
 
-/// Returns a statement with an opcode and operands of matching types; `None` for a call.
+/// Returns a statement with this opcode and operands of suitable types; `None` for a call.
 fn statement(opcode: &str) -> Option<String> {
     let words: Vec<&str> = opcode.split('.').collect();
     let register = |ty: &str| match ty {
@@ -105,8 +105,7 @@ fn statement(opcode: &str) -> Option<String> {
     Some(format!("{opcode} {operands};"))
 }
 
-/// Returns an arithmetic statement. The caller replaces `#` by more operands, and tries several
-/// numbers of them.
+/// Returns an arithmetic statement. The caller replaces `#` with further operands, and tries several numbers of operands.
 fn compute(opcode: &str, own: &str) -> Option<String> {
     Some(format!("{opcode} #;").replace('#', &format!("%d3, {own}#")))
 }

@@ -1,8 +1,8 @@
-//! A launch as text, which a page or another machine can repeat: shape, buffers, arguments, and the kernel's PTX.
+//! A job: a kernel launch in text form that a page or another machine can repeat. It has the shape, buffers, arguments and PTX.
 
 use warpbook_emulator::{Argument, Fault, Gpu, Kernel, Launch, Module, Verdict};
 
-/// A kernel with all that it is launched with.
+/// A kernel with everything that its launch needs.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Job {
     /// The kernel's name in the PTX.
@@ -12,28 +12,28 @@ pub struct Job {
     pub dynamic_shared: u64,
     pub is_cooperative: bool,
     pub buffers: Vec<Buffer>,
-    /// Each argument in pieces: a structure may hold numbers and addresses.
+    /// The pieces of each argument: a structure may consist of numbers and addresses.
     pub arguments: Vec<Vec<Piece>>,
     pub ptx: String,
 }
 
-/// Global memory before the launch.
+/// The contents of a buffer in global memory before the launch.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Buffer {
     Bytes(Vec<u8>),
-    /// So many bytes that nobody has written.
+    /// A number of bytes that are still unwritten.
     New(u64),
 }
 
 /// A part of an argument.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Piece {
-    /// The address of a buffer, by its number.
+    /// The address of a buffer, given by its index in the job.
     Address(usize),
     Bytes(Vec<u8>),
 }
 
-/// A job whose buffers are in an emulator's memory.
+/// A job whose buffers are in the memory of an emulated GPU.
 pub struct Prepared {
     gpu: Gpu,
     kernel: Kernel,
@@ -42,7 +42,7 @@ pub struct Prepared {
 }
 
 impl Job {
-    /// Reads a job: a line for each property, a line `ptx`, and the PTX; `None` if it is anything else.
+    /// Parses a job: a line for each property, then the line `ptx`, then the PTX. Returns `None` if the text is not a job.
     pub fn read(text: &str) -> Option<Self> {
         let (head, ptx) = text.split_once("\nptx\n")?;
         let mut job = Self { ptx: ptx.to_owned(), ..Self::default() };
@@ -71,7 +71,7 @@ impl Job {
         Some(job)
     }
 
-    /// Puts the buffers into an emulator's memory, and decodes the kernel.
+    /// Copies the buffers to the memory of an emulated GPU, and decodes the kernel.
     pub fn prepare(&self) -> Result<Prepared, String> {
         let mut gpu = Gpu::new();
         let module = Module::parse(&self.ptx).map_err(|why| why.to_string())?;

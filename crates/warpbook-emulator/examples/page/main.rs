@@ -1,4 +1,4 @@
-//! The emulator in a browser: how many instructions of threads it runs a second, with all checks and counts on.
+//! Runs the emulator in a browser, and measures how many thread instructions per second it executes with all checks and counts on.
 //!
 //! ```sh
 //! cargo build --release -p warpbook-emulator --example page --target wasm32-unknown-unknown
@@ -6,10 +6,10 @@
 //!     cargo test -p warpbook-emulator --test kernels a_page -- --nocapture
 //! ```
 //!
-//! The test writes `page.html` next to the module, with kernels as NVRTC compiles them. The page runs each of them, and shows the rates and their
-//! geometric mean: open it, or `chromium --headless --virtual-time-budget=60000 --dump-dom page.html`.
+//! The test writes `page.html` next to the module, with kernels that NVRTC has compiled. The page runs each kernel, and shows the rates and their geometric
+//! mean. Open the page in a browser, or run `chromium --headless --virtual-time-budget=60000 --dump-dom page.html`.
 //!
-//! The module has no imports. A job's text comes in byte by byte, so that the page needs no access to the module's memory.
+//! The module has no imports. It receives the text of a job byte by byte, so that the page does not need access to the module's memory.
 
 mod job;
 
@@ -27,7 +27,7 @@ pub extern "C" fn push(byte: u8) {
     TEXT.with_borrow_mut(|text| text.push(byte));
 }
 
-/// Prepares the job whose text has come in; returns 1, or 0 if it is not a job.
+/// Prepares the job whose text has been received. Returns 1, or 0 if the text is not a job.
 #[unsafe(no_mangle)]
 pub extern "C" fn prepare() -> u32 {
     let text = TEXT.take();
@@ -36,7 +36,7 @@ pub extern "C" fn prepare() -> u32 {
     JOB.with_borrow(|place| place.is_some().into())
 }
 
-/// Runs the job once; returns how many instructions its threads executed, or -1 if it has a fault.
+/// Runs the job once. Returns the number of instructions that its threads executed, or -1 if there was a fault.
 #[unsafe(no_mangle)]
 #[allow(clippy::cast_precision_loss)]
 pub extern "C" fn run() -> f64 {

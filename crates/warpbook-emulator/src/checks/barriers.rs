@@ -1,11 +1,11 @@
-//! Barriers that some threads never reach or reach elsewhere, and masks that differ from the lanes that arrive.
+//! Finds barriers that some threads never reach, threads that wait at different barriers, and masks that do not match the lanes that arrive.
 
 use super::words::line;
 use crate::machine::{Identity, Moment, lanes, start};
 use crate::program::{Action, Collective, CollectiveKind, Kernel, NONE};
 use crate::{Cause, Fault};
 
-/// Lanes of a warp at an instruction.
+/// The lanes of a warp that are at the same instruction.
 #[derive(Debug, Clone, Copy)]
 struct Party {
     at: u32,
@@ -15,13 +15,13 @@ struct Party {
 
 #[derive(Debug, Default)]
 struct Block {
-    /// Threads at barriers of the whole block, by the barrier's number.
+    /// Threads that have arrived at a barrier of the whole block, with the number of the barrier.
     arrivals: Vec<(usize, Party)>,
     /// Threads that have exited.
     exited: Vec<Party>,
 }
 
-/// The check of one launch.
+/// The barrier check of one launch.
 #[derive(Debug, Default)]
 pub(super) struct BarrierCheck {
     blocks: Vec<Block>,
@@ -75,7 +75,7 @@ impl BarrierCheck {
     }
 }
 
-/// Checks the masks of a collective operation.
+/// Checks that each lane of a collective operation is in its own mask, and that all lanes of the mask arrive.
 pub(super) fn check_masks(moment: &Moment, parties: &[(u32, &Collective)]) -> Result<(), Fault> {
     for (mask, collective) in parties {
         let named = |lane: usize| moment.rows[collective.mask as usize][lane] & 0xffff_ffff;

@@ -1,12 +1,12 @@
-//! Vector clocks in layers: of whole blocks, warps and single threads.
+//! Vector clocks with three layers of entries: whole blocks, warps and single threads.
 //!
-//! Time is one number that grows with every synchronisation. A clock holds the time up to which its thread has seen the work of others. After a barrier all
-//! threads of a block share one clock, which keeps clocks small.
+//! Time is a counter that grows with every synchronisation. The clock of a thread records, for each other thread, the time up to which the first thread has
+//! seen the other thread's work. After a barrier all threads of a block share one clock, which saves memory.
 
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
-/// The threads of a clock's entry.
+/// The threads that one entry of a clock covers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Who {
     Thread { block: u32, thread: u32 },
@@ -25,13 +25,13 @@ impl Who {
     }
 }
 
-/// Times up to which others have been seen.
+/// A thread's vector clock: the times up to which the thread has seen the work of other threads.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Clock {
-    /// The block that the clock's thread belongs to, and up to when all of it has been seen.
+    /// The block of the thread that owns this clock. The thread has seen the work of the whole block up to the time `floor`.
     block: u32,
     floor: u32,
-    /// By [`Who::key`].
+    /// Times by the key that [`Who::key`] returns.
     entries: BTreeMap<u64, u32>,
 }
 
@@ -44,7 +44,7 @@ impl Clock {
         self.entries.get(&who.key()).copied().unwrap_or(0)
     }
 
-    /// Returns true if what a thread did at a time has been seen.
+    /// Returns true if the clock's owner has seen what the given thread did at the given time.
     pub(super) fn has_seen(&self, block: u32, thread: u32, time: u32) -> bool {
         if block == self.block && self.floor > time {
             return true;
@@ -56,17 +56,17 @@ impl Clock {
         layers.into_iter().any(|who| self.entry(who) > time)
     }
 
-    /// Returns true if what any thread of a block did at a time has been seen.
+    /// Returns true if the clock's owner has seen what all threads of a block did at the given time.
     pub(super) fn has_seen_block(&self, block: u32, time: u32) -> bool {
         if block == self.block { self.floor > time } else { self.entry(Who::Block { block }) > time }
     }
 
-    /// Returns true if the work of at least one thread of a warp at a time has been seen.
+    /// Returns true if the clock's owner has seen what at least one thread of a warp did at the given time.
     pub(super) fn has_seen_warp(&self, block: u32, warp: u32, time: u32) -> bool {
         (0..32).any(|lane| self.has_seen(block, warp * 32 + lane, time))
     }
 
-    /// Records that threads have been seen up to a time.
+    /// Records that the clock's owner has seen the work of some threads up to a time.
     pub(super) fn see(&mut self, who: Who, time: u32) {
         if who == (Who::Block { block: self.block }) {
             self.floor = self.floor.max(time);
@@ -85,7 +85,7 @@ impl Clock {
         *seen = time.max(*seen);
     }
 
-    /// Adds everything that another clock has seen.
+    /// Merges another clock into this one: takes the later time of each entry.
     fn join(&mut self, other: &Self) {
         let block = other.block;
         if other.floor > 0 {
@@ -101,7 +101,7 @@ impl Clock {
     }
 }
 
-/// Adds what another clock has seen to one that may be shared.
+/// Merges `other` into a clock, which is copied first if several threads share it.
 pub(super) fn join(into: &mut Rc<Clock>, other: &Rc<Clock>) {
     if !Rc::ptr_eq(into, other) && **into != **other {
         Rc::make_mut(into).join(other);

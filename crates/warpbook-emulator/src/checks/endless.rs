@@ -1,25 +1,25 @@
-//! Endless loops: their lines, and what they wait for.
+//! Finds endless loops, and says which line they are in and what they wait for.
 
 use super::words::{element, line};
 use crate::machine::{AccessKind, Moment, Request};
 use crate::program::{Action, Kernel, Strength};
 use crate::{Cause, Fault};
 
-/// The reason why a loop without a load never ends.
+/// Message for an endless loop that contains no load.
 const ONCE: &str = "Its condition cannot change: the compiler reads a variable that is neither `volatile` nor atomic \
                     once, before the loop.";
 
-/// The latest instruction, and the latest access that may wait for another thread.
+/// The latest instruction, and the latest load that may be waiting for another thread.
 #[derive(Debug, Default)]
 pub(super) struct EndlessCheck {
     at: u32,
     polled: Option<(u32, String)>,
-    /// The polling instruction and the address of `polled`.
+    /// The instruction and the address of the access that `polled` describes.
     known: (u32, u64),
 }
 
 impl EndlessCheck {
-    /// Finds a branch to itself, whose condition can no longer change.
+    /// Reports a branch that jumps to itself, because its condition can no longer change.
     ///
     /// # Errors
     /// If lanes take such a branch.
@@ -42,9 +42,9 @@ impl EndlessCheck {
         }
     }
 
-    /// Explains the fault of a launch that has used up its budget.
+    /// Adds an explanation to the fault of a launch that has used up its budget of steps.
     pub(super) fn explain(&self, fault: Fault, kernel: &Kernel) -> Fault {
-        // A branch to itself is already explained.
+        // The fault of a branch that jumps to itself already has its explanation.
         if fault.cause != Cause::Endless || fault.thread.is_some() {
             return fault;
         }
@@ -63,7 +63,7 @@ impl EndlessCheck {
     }
 }
 
-/// Returns the smallest loop around an instruction: its first instruction and the branch back.
+/// Returns the smallest loop that contains an instruction, as the indices of the loop's first instruction and of the branch back to it.
 fn innermost_loop(kernel: &Kernel, at: u32) -> Option<(u32, u32)> {
     let branches = (0..).zip(&kernel.steps).filter_map(|(last, step)| match &step.action {
         Action::Branch(first) => Some((*first, last)),

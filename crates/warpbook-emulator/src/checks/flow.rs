@@ -1,32 +1,32 @@
-//! How unwritten bits flow from operands to results, as in Valgrind's Memcheck (Seward and Nethercote, 2005).
+//! Rules for how unwritten bits propagate from operands to results, as in Valgrind's Memcheck (Seward and Nethercote, 2005).
 
 use crate::compute::{Compute, LANES, Lanes, each};
 
-/// The dependence of a result's bits on the operands' bits.
+/// How the bits of a result depend on the bits of the operands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Flow {
-    /// Every bit depends on every bit.
+    /// Every bit of the result depends on every bit of the operands.
     All,
-    /// Every bit depends on every bit of the same half of 32 bits.
+    /// Every bit depends on every operand bit in the same half of a 32-bit word.
     Halves,
-    /// Each bit depends on the same bits of the operands.
+    /// Each bit depends on the operand bits at the same position.
     Bitwise,
-    /// Each bit depends on the same bits, but `x and 0` is written.
+    /// Like `Bitwise`, except that `x & 0` is written even if `x` is not.
     And,
-    /// Each bit depends on the same bits, but `x or 1` is written.
+    /// Like `Bitwise`, except that `x | 1` is written even if `x` is not.
     Or,
-    /// `lop3`: the truth table decides.
+    /// For `lop3`: the dependence follows from its truth table.
     Logic,
-    /// Each bit depends on the same bits and lower ones, as in sums and products of integers.
+    /// Each bit depends on the operand bits at the same and at lower positions, as in sums and products of integers.
     Upwards,
-    /// The bits of the first operands move to places that the other operands give.
+    /// The bits of the first operands (their number is given) move to positions that the remaining operands determine.
     Moved(usize),
-    /// `selp`: the bits of the selected operand.
+    /// For `selp`: each bit depends on the operand that is selected.
     Select,
 }
 
 impl Flow {
-    /// Returns how bits flow through an instruction that computes.
+    /// Returns the rule for an opcode that computes a value.
     pub(super) fn for_opcode(opcode: &str) -> Self {
         let words: Vec<&str> = opcode.split('.').collect();
         let ty = words.last().copied().unwrap_or("");
@@ -48,7 +48,7 @@ impl Flow {
         }
     }
 
-    /// Returns the unwritten bits of the result, given the operands' values and their unwritten bits.
+    /// Returns the unwritten bits of the result, given the operands' values and the operands' unwritten bits.
     pub(super) fn through(self, compute: Compute, values: &[Lanes; 4], bits: &[Lanes; 4]) -> Lanes {
         let any = |lane: usize| bits.iter().fold(0, |all, bits| all | bits[lane]);
         let mut result = [0; LANES];
@@ -101,12 +101,12 @@ impl Flow {
     }
 }
 
-/// The dependence of a comparison's outcome on its operands.
+/// How the outcome of a comparison depends on its operands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Comparing {
-    /// Integers are equal or not: one written bit that differs decides.
+    /// True if integers are compared with `eq` or `ne`: a single written bit that differs then decides the outcome.
     is_equality: bool,
-    /// The combination of the outcome with a third predicate.
+    /// The operation that combines the outcome with a third predicate, if there is one.
     combine: Option<Flow>,
 }
 
@@ -123,13 +123,13 @@ impl Comparing {
         Self { is_equality: matches!(words.get(1), Some(&("eq" | "ne"))) && !is_float, combine }
     }
 
-    /// Returns true if the outcome of comparing is unwritten.
+    /// Returns true if the outcome of comparing `a` with `b` depends on their unwritten bits `x` and `y`.
     pub(super) fn is_open(self, [a, b]: [u64; 2], [x, y]: [u64; 2]) -> bool {
         let is_decided = self.is_equality && (a ^ b) & !(x | y) != 0;
         x | y != 0 && !is_decided
     }
 
-    /// Returns true if the combination of an outcome with a third predicate is unwritten; pairs of a value and whether it is unwritten.
+    /// Returns true if the outcome combined with a third predicate is unwritten. Each argument is a value, with true if that value is unwritten.
     pub(super) fn is_combination_open(self, (a, x): (u64, bool), (b, y): (u64, bool)) -> bool {
         match self.combine {
             None => x,

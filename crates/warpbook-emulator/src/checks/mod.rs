@@ -1,15 +1,19 @@
-//! Checks of a running kernel for faults that a right result may hide.
+//! Checks that find faults in a running kernel even if its results are right.
 //!
-//! | cause | when |
+//! | Cause | Condition |
 //! |---|---|
-//! | `OutOfBounds`, `Misaligned` | An access is outside every buffer, or its address is not a multiple of its size. The machine finds both without checks. |
-//! | `Unwritten` | Unwritten bits decide about an address, a branch, or a store to global memory. Reading them is not a fault, and `x or true` is written. |
-//! | `Race` | Two threads access the same byte, one writes it, and nothing orders them: no barrier, `__syncwarp`, or fences with strong accesses. Strong accesses (atomic, volatile, relaxed) do not race with each other, nor does a plain read with a compare-and-swap, which notices a stale value. Equal values are noted. |
-//! | `Barrier` | Threads exit before a `__syncthreads`, or reach another one. Lanes in a mask do not arrive, or a lane is not in its own mask. |
-//! | `Endless` | The budget of steps is used up, or a branch leads to itself. |
+//! | `OutOfBounds`, `Misaligned` | An access is outside every buffer, or its address is not a multiple of its size. |
+//! | `Unwritten` | An address, a branch, or a store to global memory depends on unwritten bits. |
+//! | `Race` | Two threads access the same byte, one writes it, and neither barriers, `__syncwarp` nor fences with strong accesses order them. |
+//! | `Barrier` | Threads exit before a `__syncthreads` or wait at a different one, or the lanes of a mask do not match those that arrive. |
+//! | `Endless` | The kernel uses up its budget of steps, or a branch jumps to itself. |
 //!
-//! After the use of an unwritten value the kernel runs on for a while: if a race left that value behind, the race is reported instead. Each cause has kernels with a
-//! planted fault in `tests/faults/`. Compiled with `MENDED` they are clean.
+//! The machine finds invalid addresses even without checks. Reading unwritten bits is not a fault, and `x or true` counts as written. Strong accesses (atomic,
+//! volatile, relaxed) do not race with each other. A compare-and-swap does not race with a plain read, because it fails if the read returned a stale value. A
+//! race between writes of equal values is only a note.
+//!
+//! After the use of an unwritten value the kernel keeps running for a while: if a race left that value behind, the race is reported instead. `tests/faults/`
+//! has kernels with a planted fault for each cause. Compiled with the macro `MENDED`, these kernels have no fault.
 
 mod barriers;
 mod clocks;
@@ -28,12 +32,12 @@ use endless::EndlessCheck;
 use races::RaceCheck;
 use unwritten::UnwrittenCheck;
 
-/// A remark on a harmless fact.
+/// A remark on something that is unusual but does no harm.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Note {
-    /// Place in the kernel's source, if it is known.
+    /// Position in the kernel's source; `None` if it is unknown.
     pub place: Option<Place>,
-    /// A sentence that states the fact.
+    /// The remark as a sentence.
     pub message: String,
 }
 
@@ -45,11 +49,11 @@ pub(crate) struct Checks<'k> {
     races: RaceCheck,
     barriers: BarrierCheck,
     endless: EndlessCheck,
-    /// The first use of an unwritten value, and the instructions since then. A race may be its cause.
+    /// The first use of an unwritten value, and the number of instructions since then. The fault is postponed because a race may be its cause.
     postponed: Option<(Fault, u32)>,
 }
 
-/// Instructions that a kernel still runs after it has used an unwritten value.
+/// Number of instructions that a kernel may still run after it has used an unwritten value.
 const PATIENCE: u32 = 100_000;
 
 impl<'k> Checks<'k> {
@@ -64,7 +68,7 @@ impl<'k> Checks<'k> {
         }
     }
 
-    /// Explains a fault, or returns the one that caused it.
+    /// Adds an explanation to a fault, or returns the earlier fault that caused it.
     pub(crate) fn explain(&self, fault: Fault) -> Fault {
         match &self.postponed {
             Some((cause, _)) if fault.cause != Cause::Race => cause.clone(),
@@ -72,14 +76,14 @@ impl<'k> Checks<'k> {
         }
     }
 
-    /// Postpones the fault of an unwritten value.
+    /// Keeps the fault of an unwritten value for later, in case a race turns out to be its cause.
     fn postpone(&mut self, result: Result<(), Fault>) {
         if let (Err(fault), None) = (result, &self.postponed) {
             self.postponed = Some((fault, 0));
         }
     }
 
-    /// Marks in the memory what the launch has written, and returns the notes.
+    /// Stores in the memory which bytes the launch has written, and returns the notes.
     ///
     /// # Errors
     /// If an unwritten value was used.
@@ -91,7 +95,7 @@ impl<'k> Checks<'k> {
         let place = |at: u32| self.kernel.steps[at as usize].place.as_deref().cloned();
         let mut notes: Vec<Note> =
             self.races.notes.into_iter().map(|(at, message)| Note { place: place(at), message }).collect();
-        // One note a line: a loop that the compiler unrolled has many such instructions.
+        // Keeps one note for each source line: a loop that the compiler unrolled repeats the instruction.
         notes.dedup_by(|b, a| a.place.is_some() && a.place == b.place);
         Ok(notes)
     }

@@ -1,4 +1,4 @@
-//! The order of threads' accesses by PTX's memory model: barriers, `__syncwarp`, and fences with strong accesses.
+//! The order of memory accesses in PTX's memory model: from barriers, `__syncwarp`, and fences combined with strong accesses.
 
 use super::clocks::{Clock, Who, join};
 use crate::machine::{AccessKind, Identity, lanes, start};
@@ -6,47 +6,47 @@ use crate::program::{Access, Strength};
 use std::collections::HashMap;
 use std::rc::Rc;
 
-/// A fence that a thread has passed: the time, and the work that the thread had seen.
+/// A fence that a thread has executed: its time, and the work that the thread had seen by then.
 #[derive(Debug, Clone)]
 struct Fence {
     clock: Rc<Clock>,
     time: u32,
 }
 
-/// The clocks that a strong write passes on to its readers.
+/// What a strong write passes on to the threads that read its value.
 #[derive(Debug)]
 struct Release {
     block: u32,
-    /// For all blocks, and for the writer's own.
+    /// The clock that threads of any block receive, and the clock that threads of the writer's block receive.
     clocks: [Option<Rc<Clock>>; 2],
 }
 
 #[derive(Debug, Clone)]
 struct Thread {
     clock: Rc<Clock>,
-    /// The latest fence for all blocks, and the latest of any scope.
+    /// The latest fence for the whole GPU, and the latest fence of any scope.
     fences: [Option<Fence>; 2],
-    /// The clock of its strong reads, which takes effect at its next fence.
+    /// The clock collected by the thread's strong reads, which takes effect at the thread's next fence.
     pending: Option<Rc<Clock>>,
 }
 
 #[derive(Debug)]
 struct Block {
     number: u32,
-    /// Lanes of each warp that have not exited.
+    /// Mask of the lanes in each warp that have not exited.
     live: Vec<u32>,
     threads: Vec<Thread>,
-    /// Clocks of threads that arrived at a barrier without waiting.
+    /// Clocks of threads that arrived at a barrier without waiting there, with the barrier's number.
     arrived: Vec<(usize, Rc<Clock>)>,
 }
 
-/// The order of a launch so far.
+/// The synchronisation of a launch so far.
 #[derive(Debug)]
 pub(super) struct Order {
-    /// The time; it grows with every synchronisation.
+    /// The current time, a counter that grows with every synchronisation.
     pub(super) now: u32,
     blocks: Vec<Block>,
-    /// By the block that a shared address belongs to (`u32::MAX` for global ones), and the address.
+    /// The latest release at each address. The key also has the block that owns the address, or `u32::MAX` in global memory.
     releases: HashMap<(u32, u64), Release>,
 }
 
@@ -85,7 +85,7 @@ impl Order {
         }
     }
 
-    /// Orders the lanes that meet at a `__syncwarp`.
+    /// Synchronises the lanes that meet at a `__syncwarp`.
     pub(super) fn sync_lanes(&mut self, resident: usize, warp: u32, mask: u32) {
         self.now += 1;
         let block = &mut self.blocks[resident];
@@ -97,7 +97,7 @@ impl Order {
         block.set(warp, mask, joined.as_ref());
     }
 
-    /// Records that threads arrive at a barrier without waiting.
+    /// Records that threads arrive at a barrier without waiting there (`bar.arrive`).
     pub(super) fn arrive(&mut self, resident: usize, warp: u32, active: u32, number: usize) {
         self.now += 1;
         let block = &mut self.blocks[resident];
@@ -107,7 +107,7 @@ impl Order {
         }
     }
 
-    /// Orders the threads that leave a barrier.
+    /// Synchronises the threads that leave a barrier.
     pub(super) fn barrier(&mut self, resident: usize, number: usize, waiting: &[(u32, u32)]) {
         self.now += 1;
         let block = &mut self.blocks[resident];
@@ -132,7 +132,7 @@ impl Order {
         }
     }
 
-    /// Records a thread's strong access. A read sees what earlier writes released; a write releases what came before a fence.
+    /// Records a strong access of a thread. A read acquires what earlier writes released; a write releases the work before the thread's latest fence.
     pub(super) fn strong(
         &mut self,
         (resident, thread): (usize, u32),
@@ -165,7 +165,7 @@ impl Order {
             me.pass_fence(self.now, access.is_for_block);
         }
         if me.fences[1].is_none() {
-            // An atomic update also passes on the clocks of the write before it.
+            // A strong store without a fence ends the release sequence at its address; an atomic update continues the sequence.
             if !reads {
                 self.releases.remove(&key);
             }
@@ -203,7 +203,7 @@ impl Thread {
 }
 
 impl Block {
-    /// Adds everything that lanes have seen to what others have seen.
+    /// Merges the clocks of some lanes of a warp, and the clock `to`.
     fn join(&mut self, warp: u32, mask: u32, acquires: bool, to: Option<Rc<Clock>>) -> Option<Rc<Clock>> {
         let mut joined = to;
         let mut last: Option<*const Clock> = None;
@@ -212,7 +212,7 @@ impl Block {
             if acquires {
                 thread.acquire();
             }
-            // Most threads share their clocks.
+            // Skips a clock that is the same as the previous lane's: most threads share clocks.
             if last == Some(Rc::as_ptr(&thread.clock)) {
                 continue;
             }

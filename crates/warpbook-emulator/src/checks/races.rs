@@ -1,7 +1,7 @@
-//! Races: two threads access the same byte, one of them writes it, and nothing orders them.
+//! Finds data races: two threads access the same byte, one of them writes it, and nothing orders the two accesses.
 //!
-//! Each word of memory keeps its latest unordered accesses, as in FastTrack (Flanagan and Freund, 2009): two groups of writers and two of readers, where a group
-//! is lanes of a warp or warps of a block. Further groups are forgotten, so that a race may be missed but is never made up.
+//! Each word of memory keeps its latest unordered accesses, as in FastTrack (Flanagan and Freund, 2009): two groups of writers and two groups of readers. A
+//! group consists of lanes of one warp or of warps of one block. Further groups are forgotten: a race may be missed, but a reported race is always real.
 
 use super::clocks::Clock;
 use super::order::Order;
@@ -12,40 +12,40 @@ use crate::ptx::Space;
 use crate::{Cause, Fault, Thread};
 use std::collections::BTreeMap;
 
-/// Words of memory whose cells are allocated together.
+/// Number of words whose cells are allocated together.
 const PAGE: usize = 256;
 
 /// A group of threads that accessed a word.
 #[derive(Debug, Clone, Copy, Default)]
 struct Group {
     block: u32,
-    /// The time of the first access; 0 if there is none.
+    /// Time of the group's first access; 0 if the entry is unused.
     time: u32,
-    /// Lanes of a warp, or warps of the block.
+    /// The lanes of one warp, or the warps of one block if `is_of_warps` is set.
     mask: u32,
     at: u32,
     warp: u8,
     is_of_warps: bool,
     is_strong: bool,
-    /// Strong within its own block only.
+    /// True if the access is strong only for threads of its own block.
     is_for_block: bool,
-    /// A compare-and-swap, which notices that a plain read before it was too early.
+    /// True for a compare-and-swap. It does not race with plain reads, because it fails if such a read returned a stale value.
     is_swap: bool,
     is_read: bool,
 }
 
-/// The latest accesses to a word or a byte.
+/// The latest accesses to one word or to one byte.
 #[derive(Debug, Clone, Copy, Default)]
 struct Cell {
     writes: [Group; 2],
     reads: [Group; 2],
 }
 
-/// Cells of a buffer or of a block's shared memory.
+/// The cells of one buffer, or of one block's shared memory.
 #[derive(Debug)]
 struct Zone {
     start: u64,
-    /// Logarithm of a cell's bytes: 2 for words of 4 bytes, 0 for single bytes after a narrower access.
+    /// Base-2 logarithm of the bytes in a cell: 2 for words of 4 bytes, and 0 for single bytes once an access was narrower than a word.
     shift: u32,
     pages: Vec<Option<Box<[Cell]>>>,
 }
@@ -56,7 +56,7 @@ impl Zone {
         Self { start, shift: 2, pages: vec![None; words / PAGE + 1] }
     }
 
-    /// Splits the cells into single bytes.
+    /// Splits every cell into four cells of one byte each.
     fn split(&mut self) {
         self.shift = 0;
         let of_words = std::mem::take(&mut self.pages);
@@ -75,15 +75,15 @@ impl Zone {
     }
 }
 
-/// A thread at an access.
+/// A thread that is about to access memory.
 struct Accessor<'a> {
     clock: &'a Clock,
-    /// The thread alone.
+    /// A group that contains only this thread.
     group: Group,
 }
 
 impl Accessor<'_> {
-    /// Returns a thread of a group (or the first of a warp) that nothing orders before this one.
+    /// Returns a thread of the other group whose access is not ordered before this thread's access. For a group of warps it returns the first thread of a warp.
     fn unordered(&self, other: &Group) -> Option<u32> {
         let Group { block, time, warp, .. } = *other;
         let is_own = block == self.group.block;
@@ -91,7 +91,7 @@ impl Accessor<'_> {
             return None;
         }
         if other.is_of_warps {
-            // Single lanes of the own warp are not known.
+            // Excludes this thread's own warp, because a group of warps does not record single lanes.
             let others = if is_own { other.mask & !(1 << self.group.warp) } else { other.mask };
             let mut warps = lanes(others).map(|warp| u32::try_from(warp).unwrap_or(0));
             return warps.find(|warp| !self.clock.has_seen_warp(block, *warp, time)).map(|warp| warp * 32);
@@ -102,7 +102,7 @@ impl Accessor<'_> {
         threads.find(|thread| !self.clock.has_seen(block, *thread, time))
     }
 
-    /// Returns a thread of a group that this access races with.
+    /// Returns a thread of the other group that this access races with.
     fn race(&self, other: &Group) -> Option<u32> {
         let is_near = other.block == self.group.block || !(other.is_for_block || self.group.is_for_block);
         let is_checked = (other.is_swap && self.group.is_read) || (other.is_read && self.group.is_swap);
@@ -112,7 +112,7 @@ impl Accessor<'_> {
         self.unordered(other)
     }
 
-    /// Records the access, so that later ones may race with it.
+    /// Records the access, so that later accesses can be compared with it.
     fn note(&self, groups: &mut [Group; 2]) {
         let own = &self.group;
         let is_alike = |other: &Group| {
@@ -121,7 +121,7 @@ impl Accessor<'_> {
                 && (other.is_strong, other.is_for_block, other.is_swap)
                     == (own.is_strong, own.is_for_block, own.is_swap)
         };
-        // Loops often read the same word.
+        // Merges with an access of the same warp at the same time: loops often read the same word.
         if let Some(same) = groups.iter_mut().find(|group| is_alike(group) && group.time == own.time)
             && !same.is_of_warps
             && same.warp == own.warp
@@ -153,15 +153,15 @@ impl Accessor<'_> {
     }
 }
 
-/// The check of one launch.
+/// The race check of one launch.
 #[derive(Debug)]
 pub(super) struct RaceCheck {
     pub(super) order: Order,
-    /// Zones of the buffers in global memory, in their order.
+    /// One zone for each buffer in global memory, in the order of the buffers.
     buffers: Vec<Zone>,
-    /// Zones of the resident blocks' shared memory.
+    /// One zone for the shared memory of each resident block.
     shared: Vec<Zone>,
-    /// By instruction: notes that several threads write the same value.
+    /// Messages about threads that write equal values, by the index of the instruction.
     pub(super) notes: BTreeMap<u32, String>,
 }
 
@@ -236,7 +236,7 @@ impl RaceCheck {
             let accessor = Accessor { clock: self.order.clock(moment.identity.resident, thread), group };
             let first = usize::try_from((address - zone.start) >> zone.shift).unwrap_or(usize::MAX);
             let count = usize::try_from(bytes >> zone.shift).unwrap_or(1).max(1);
-            // Races with writers and with readers: equal values excuse only the former.
+            // Races with writers and with readers are kept apart, because writing equal values excuses only a race between two writers.
             let (mut writer, mut reader) = (None, None);
             for index in first..first + count {
                 let Some(cell) = zone.cell(index) else { continue };
@@ -265,7 +265,7 @@ impl RaceCheck {
         Ok(())
     }
 
-    /// Returns the fault of a race. If both threads write the same value, it adds a note instead.
+    /// Returns the fault of a race. If both threads write the same value, adds a note instead.
     #[cold]
     fn tell(
         &mut self,
@@ -289,7 +289,7 @@ impl RaceCheck {
         let own_verb = ["read", "written", "updated"][kind as usize];
         let is_own_block = other.block == moment.identity.linear_block();
         let is_narrow = other.is_for_block || access.is_for_block;
-        // Lanes that meet at one element, in the line that both reads and writes it, update it: `*total += x`.
+        // Several lanes read and write one element in the same source line: a shared update such as `*total += x`.
         let is_shared_update = is_other_write != (kind == AccessKind::Store)
             && other_line == line(moment.kernel, moment.at, moment.at)
             && lanes(moment.active).filter(|lane| addresses[*lane] == address).nth(1).is_some();
@@ -315,7 +315,7 @@ impl RaceCheck {
     }
 }
 
-/// Returns true if a lane stores the value that is already there, or that a lower lane stores with the same instruction.
+/// Returns true if a lane stores the value that memory already has, or the same value as a lower lane that executes the same instruction.
 fn stores_the_same(request: &Request, lane: usize, other: &Group) -> bool {
     let Request { moment, addresses, .. } = *request;
     let Action::Store(access, from) = &moment.step().action else { return false };

@@ -1,4 +1,5 @@
-//! Unwritten values, tracked bit by bit through registers and memory. They are a fault only where they decide something.
+//! Tracks unwritten values bit by bit through registers and memory. An unwritten value is a fault only if an address, a branch or a stored result depends on
+//! it.
 
 use super::flow::{Comparing, Flow};
 use super::words::{element, line};
@@ -10,37 +11,37 @@ use crate::program::{Access, Action, BarrierKind, Collective, CollectiveKind, Co
 use crate::ptx::Space;
 use crate::{Cause, Fault};
 
-/// A warp's registers.
+/// Unwritten bits in the registers of a warp. All vectors are indexed by row: a register across the 32 lanes.
 #[derive(Debug)]
 struct Registers {
-    /// By row: lanes that have an unwritten bit.
+    /// Mask of the lanes that have an unwritten bit, for each row.
     unclear: Vec<u32>,
-    /// By row: the unwritten bits of these lanes.
+    /// Unwritten bits of each lane, for each row.
     bits: Vec<Lanes>,
-    /// By row: the instruction that loaded unwritten bits; [`NONE`] if the register was never set.
+    /// The instruction that loaded the unwritten bits, for each row; [`NONE`] if the register was never set.
     origin: Vec<u32>,
 }
 
-/// A resident block.
+/// Unwritten bits in the registers and memory of a resident block.
 #[derive(Debug)]
 struct Block {
     warps: Vec<Registers>,
-    /// Unwritten bits by byte: of shared memory, and of the frames of all threads.
+    /// Unwritten bits of the block's shared memory. `frames` has the unwritten bits of all threads' local memory.
     shared: Vec<u8>,
     frames: Vec<u8>,
 }
 
-/// The check of one launch.
+/// The check for unwritten values in one launch.
 #[derive(Debug)]
 pub(super) struct UnwrittenCheck {
-    /// By instruction: how bits flow through computations and comparisons.
+    /// How bits propagate through each instruction that computes or compares; both vectors are indexed by instruction.
     flows: Vec<Flow>,
     comparisons: Vec<Comparing>,
-    /// Widths of registers, as masks; 0 for rows that always have a value.
+    /// Mask of the bits in each register; 0 for rows that always have a value, such as constants.
     widths: Vec<u64>,
     frame_bytes: usize,
     blocks: Vec<Block>,
-    /// Unwritten bits of the buffers in global memory, in their order.
+    /// Unwritten bits of each buffer in global memory.
     buffers: Vec<Unwritten>,
 }
 
@@ -56,7 +57,7 @@ impl UnwrittenCheck {
         }
     }
 
-    /// Marks in a memory what the launch has written.
+    /// Copies to the memory which bytes of its buffers are still unwritten.
     pub(super) fn note(self, memory: &mut Memory) {
         for (buffer, unwritten) in memory.buffers.iter_mut().zip(self.buffers) {
             buffer.unwritten = unwritten;
@@ -233,7 +234,7 @@ impl UnwrittenCheck {
         Ok(())
     }
 
-    /// Moves unwritten bits among the lanes that take part. A value from any other lane is unwritten.
+    /// Moves unwritten bits between the lanes of a collective operation. A value from a lane that does not take part is unwritten.
     pub(super) fn collective(&mut self, moment: &Moment, parties: &[(u32, &Collective)]) {
         let rows = moment.rows;
         let registers = &mut self.blocks[moment.identity.resident].warps[moment.warp as usize];
@@ -278,7 +279,7 @@ impl UnwrittenCheck {
         }
     }
 
-    /// Copies the unwritten bits at an address; returns true if there are any.
+    /// Copies the unwritten bits at an address into a slice. Returns true if any bit is unwritten.
     fn read(&mut self, moment: &Moment, lane: usize, address: u64, into: &mut [u8]) -> bool {
         if let Some(bits) = self.bits(moment, lane, address, into.len()) {
             into.copy_from_slice(bits);
@@ -292,7 +293,7 @@ impl UnwrittenCheck {
         }
     }
 
-    /// Returns the unwritten bits of memory at a generic address; `None` if the whole buffer has been written.
+    /// Returns the unwritten bits of memory at a generic address; `None` if all of the buffer has been written.
     fn bits(&mut self, moment: &Moment, lane: usize, address: u64, bytes: usize) -> Option<&mut [u8]> {
         let place = |address: u64| usize::try_from(address).unwrap_or(usize::MAX);
         let block = &mut self.blocks[moment.identity.resident];
@@ -386,7 +387,7 @@ impl Registers {
         self.demand(access.base, moment.active, u64::MAX, moment, || "An address depends on".into())
     }
 
-    /// Returns a fault if bits of a row are unwritten in one of these lanes.
+    /// Returns a fault if any of the given bits of a register is unwritten in one of the lanes in `mask`.
     fn demand(&self, row: Row, mask: u32, bits: u64, moment: &Moment, what: impl Fn() -> String) -> Result<(), Fault> {
         let unclear = self.unclear[row as usize] & mask;
         let Some(lane) = lanes(unclear).find(|lane| self.bits[row as usize][*lane] & bits != 0) else {
@@ -396,7 +397,7 @@ impl Registers {
         Err(moment.fault(Cause::Unwritten, lane, message))
     }
 
-    /// Describes the origin of an unwritten value.
+    /// Describes where an unwritten value comes from.
     fn story(&self, row: Row, moment: &Moment) -> String {
         match self.origin.get(row as usize) {
             Some(&at) if at != NONE => {

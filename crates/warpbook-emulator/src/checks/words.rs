@@ -1,9 +1,9 @@
-//! Names of places in messages: elements of buffers, and lines.
+//! Wording of messages: names of buffer elements and of source lines.
 
 use crate::machine::{Moment, SHARED_WINDOW};
 use crate::program::{Kernel, plain_name};
 
-/// Names the element at a generic address for a message.
+/// Names the element at a generic address in a message.
 pub(super) fn element(address: u64, bytes: u64, moment: &Moment) -> String {
     if address & SHARED_WINDOW != 0 {
         let offset = address ^ SHARED_WINDOW;
@@ -25,7 +25,7 @@ pub(super) fn element(address: u64, bytes: u64, moment: &Moment) -> String {
     }
 }
 
-/// Names the source line of an instruction, or its line of PTX. The file is named, too, unless the message is reported in the same file.
+/// Names the source line of an instruction, or its PTX line if the source line is unknown. Names the file only if the message is reported for another file.
 pub(super) fn line(kernel: &Kernel, at: u32, told_at: u32) -> String {
     let step = |at: u32| kernel.steps.get(at as usize);
     let Some(found) = step(at) else { return "an unknown line".into() };

@@ -1,19 +1,19 @@
-//! Comparisons of `setp`, and how they are combined with a third predicate.
+//! Comparisons of `setp`, and the operations that combine their outcome with a third predicate.
 
 use super::{Lanes, Word, each};
 use crate::ptx::Type;
 
-/// Compares all lanes; the first parameter becomes 0 or 1 in each.
+/// Compares two operands in all lanes. The first parameter receives 0 or 1 for each lane.
 pub(crate) type Compare = fn(&mut Lanes, &Lanes, &Lanes);
 
-/// Outcomes of two operands, for which a comparison may hold.
+/// Possible outcomes of comparing two operands, as bits of a mask.
 const LESS: u8 = 1;
 const EQUAL: u8 = 2;
 const GREATER: u8 = 4;
-/// One of the operands is NaN.
+/// Outcome if one of the operands is NaN.
 const UNORDERED: u8 = 8;
 
-/// Compares all lanes: 1 where the outcome is one of `HOLDS`.
+/// Compares all lanes. A lane becomes 1 if its outcome is one of the bits of `HOLDS`.
 fn lanes<T: Word + PartialOrd, const HOLDS: u8>(into: &mut Lanes, a: &Lanes, b: &Lanes) {
     each(into, |lane| {
         let (a, b) = (T::take(a[lane]), T::take(b[lane]));
@@ -26,7 +26,7 @@ fn lanes<T: Word + PartialOrd, const HOLDS: u8>(into: &mut Lanes, a: &Lanes, b: 
 fn find<T: Word + PartialOrd>(name: &str) -> Option<Compare> {
     Some(match name {
         "eq" => lanes::<T, EQUAL>,
-        // A comparison with NaN is false, `ne` too; those that end in `u` are true.
+        // Comparisons with NaN are false, including `ne`. Comparisons whose names end in `u` are true.
         "ne" => lanes::<T, { LESS | GREATER }>,
         "lt" | "lo" => lanes::<T, LESS>,
         "le" | "ls" => lanes::<T, { LESS | EQUAL }>,
@@ -44,10 +44,10 @@ fn find<T: Word + PartialOrd>(name: &str) -> Option<Compare> {
     })
 }
 
-/// Returns the function of a comparison's name and type, such as `ltu` and `f32`.
+/// Returns the function for a comparison and a type, such as `ltu` and `f32`.
 pub(crate) fn comparison(name: &str, ty: Type) -> Option<Compare> {
     let is_known = match ty {
-        // Untyped bits can only be equal or different.
+        // Untyped bits can only be compared for equality.
         Type::Bits(_) => matches!(name, "eq" | "ne"),
         Type::Float(_) => !matches!(name, "lo" | "ls" | "hi" | "hs"),
         _ => !matches!(name, "equ" | "neu" | "ltu" | "leu" | "gtu" | "geu" | "num" | "nan"),
@@ -66,10 +66,10 @@ pub(crate) fn comparison(name: &str, ty: Type) -> Option<Compare> {
     }
 }
 
-/// Combines a comparison with a third predicate.
+/// Combines the outcome of a comparison with a third predicate.
 pub(crate) type Combine = fn(u64, u64) -> u64;
 
-/// Returns the function of a combination, such as `and`.
+/// Returns the function for a combination, such as `and`.
 pub(crate) fn combination(name: &str) -> Option<Combine> {
     match name {
         "and" => Some(|a, b| a & b),

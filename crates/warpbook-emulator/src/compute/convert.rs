@@ -1,14 +1,14 @@
-//! Conversions between integers and floating-point numbers, `cvt`.
+//! Conversions between integers and floating-point numbers (`cvt`).
 
 use super::{Word, extend, mask};
 use crate::ptx::Type;
 
-/// The rounding of a number that the format cannot represent.
+/// How a number that the format cannot represent is rounded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Rounding {
-    /// To the nearest number, ties to even.
+    /// To the nearest number; ties go to the even one.
     Nearest,
-    /// To the nearest number, ties away from zero.
+    /// To the nearest number; ties go away from zero.
     Away,
     Zero,
     Down,
@@ -24,7 +24,7 @@ pub(crate) struct Format {
 
 pub(crate) const F16: Format = Format { mantissa: 10, exponent: 5 };
 pub(crate) const BF16: Format = Format { mantissa: 7, exponent: 8 };
-/// The upper bits of a number in single precision; the lower ones are zero.
+/// TF32: a single-precision number whose lower 13 bits are zero.
 const TF32: Format = Format { mantissa: 10, exponent: 8 };
 pub(crate) const F32: Format = Format { mantissa: 23, exponent: 8 };
 
@@ -33,7 +33,7 @@ impl Format {
         (1 << (self.exponent - 1)) - 1
     }
 
-    /// Returns the number that these bits represent.
+    /// Returns the number that the bits represent in this format.
     pub(crate) fn widen(self, bits: u64) -> f64 {
         let sign = if bits >> (self.mantissa + self.exponent) & 1 == 1 { -1.0 } else { 1.0 };
         let (exponent, fraction) =
@@ -45,14 +45,14 @@ impl Format {
             return if fraction == 0 { sign * f64::INFINITY } else { f64::NAN };
         }
         if exponent == 0 {
-            // A denormal of single precision is 2^-149 at least: a scale that double precision has.
+            // Even the smallest denormal of single precision, 2^-149, is a normal number in double precision.
             return sign * fraction_value * scale(lowest - place);
         }
         let power = i32::take(exponent) - self.bias() - place;
         sign * (f64::from(1u32 << self.mantissa) + fraction_value) * scale(power)
     }
 
-    /// Rounds a number to this format and returns its bits. Every NaN becomes the one that GPUs return.
+    /// Rounds a number to this format and returns its bits. Every NaN becomes the canonical NaN of GPUs.
     pub(crate) fn narrow(self, value: f64, rounding: Rounding) -> u64 {
         let sign = u64::from(value.is_sign_negative()) << (self.mantissa + self.exponent);
         let infinity = ((1u64 << self.exponent) - 1) << self.mantissa;
@@ -76,7 +76,7 @@ impl Format {
             Rounding::Down => sign != 0 && rest > 0,
             Rounding::Up => sign == 0 && rest > 0,
         };
-        // A carry out of the fraction goes to the exponent, as it should.
+        // A carry out of the fraction correctly increments the exponent.
         let above = u64::from((exponent - lowest).max(0).cast_unsigned()) << self.mantissa;
         let magnitude = above + kept + u64::from(is_up);
         if magnitude < infinity {
@@ -92,15 +92,15 @@ impl Format {
     }
 }
 
-/// A type that `cvt` knows.
+/// A type that `cvt` supports.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Kind {
-    /// With its size in bytes.
+    /// An unsigned integer, with its size in bytes.
     Unsigned(u8),
     Signed(u8),
     Narrow(Format),
     Double,
-    /// Two numbers of 16 bits, the second operand in the lower half; only as a result.
+    /// Two 16-bit numbers in one register, only as a result. The second operand becomes the lower half.
     Pair(Format),
 }
 
@@ -122,7 +122,7 @@ impl Kind {
         })
     }
 
-    /// Clamps a number to the limits of an integer.
+    /// Clamps a number to the range of the integer type.
     fn clamp(self, value: i128) -> i128 {
         match self {
             Self::Unsigned(bytes) => value.clamp(0, mask(bytes).into()),
@@ -138,7 +138,7 @@ impl Kind {
         matches!(self, Self::Unsigned(_) | Self::Signed(_))
     }
 
-    /// Returns how many bits the fraction has.
+    /// Returns the number of bits in the fraction.
     fn fraction(self) -> u32 {
         match self {
             Self::Narrow(format) | Self::Pair(format) => format.mantissa,
@@ -148,21 +148,21 @@ impl Kind {
     }
 }
 
-/// A `cvt` with its modifiers.
+/// A `cvt` instruction with its modifiers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Conversion {
     from: Kind,
     to: Kind,
     rounding: Rounding,
-    /// True if it rounds to an integer, even for a floating-point result.
+    /// True if the value is rounded to an integer, even if the result is a floating-point number.
     to_integer: bool,
     saturates: bool,
-    /// Size in bytes of the result's register, to which a signed integer is extended.
+    /// Size in bytes of the result's register. A signed integer is sign-extended to this size.
     register_bytes: u8,
 }
 
 impl Conversion {
-    /// Reads an opcode such as `cvt.rzi.u32.f32`; `None` if it is not a conversion that is supported.
+    /// Parses an opcode such as `cvt.rzi.u32.f32`. Returns `None` if it is not a supported conversion.
     pub(crate) fn parse(opcode: &str) -> Option<Self> {
         let mut parts = opcode.strip_prefix("cvt.")?.split('.').peekable();
         let rounding = parts.peek().and_then(|part| match part.strip_suffix('i').unwrap_or(part) {
@@ -185,7 +185,7 @@ impl Conversion {
                     && (to != Kind::Double || rounding == Some(Rounding::Nearest))
             }
             (false, true) => to_integer && !saturates,
-            // Rounding applies to conversions that lose bits, and to integers in the same format.
+            // A rounding mode is allowed if the conversion loses bits, or if it rounds to an integer in the same format.
             (false, false) if from == to => rounding.is_none() || to_integer,
             (false, false) => rounding.is_some() == (to.fraction() < from.fraction()) && !to_integer,
         };
@@ -208,17 +208,17 @@ impl Conversion {
         })
     }
 
-    /// Returns true if it takes two operands, the upper half's first.
+    /// Returns true if the conversion takes two operands, of which the first becomes the upper half.
     pub(crate) fn is_pair(self) -> bool {
         matches!(self.to, Kind::Pair(_))
     }
 
-    /// Returns the conversion for a register of `bytes` bytes.
+    /// Returns the conversion with a result register of `bytes` bytes.
     pub(crate) fn into_register(self, bytes: u8) -> Self {
         Self { register_bytes: bytes, ..self }
     }
 
-    /// Converts an operand's bits to the result's.
+    /// Converts the bits of an operand to the bits of the result.
     pub(crate) fn apply(self, bits: u64) -> u64 {
         let value = self.value(bits);
         match self.to {
@@ -260,7 +260,7 @@ impl Conversion {
             Rounding::Up => value.ceil(),
         };
         match self.to {
-            // NaN becomes 0 or the lowest number, as in the PTX ISA.
+            // NaN becomes 0 or the lowest number, as the PTX ISA specifies.
             Kind::Unsigned(bytes) | Kind::Signed(bytes) if whole.is_nan() => {
                 let is_zero = self.from != Kind::Double && bytes < 8;
                 if is_zero { 0 } else { 1 << (8 * bytes - 1) }
@@ -288,7 +288,7 @@ fn low(value: i128) -> u64 {
     value as u64
 }
 
-/// Rounds an integer to odd in double precision, so that a second rounding gives the right result.
+/// Converts an integer to double precision with rounding to odd, so that a second rounding gives the right result.
 #[allow(clippy::cast_precision_loss, clippy::cast_possible_truncation)]
 fn to_odd(value: i128) -> f64 {
     let near = value as f64;
@@ -312,7 +312,7 @@ mod tests {
         let mut state = 1u64;
         for _ in 0..20_000 {
             state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-            // Exponents around those of single precision, with denormals and overflows.
+            // The exponents cover the range of single precision, including denormals and overflows.
             let value = f64::from_bits(state & !(0x7ff << 52) | ((state >> 40) % 320 + 860) << 52);
             #[allow(clippy::cast_possible_truncation)]
             let expect = value as f32;

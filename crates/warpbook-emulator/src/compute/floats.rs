@@ -1,18 +1,19 @@
 //! Arithmetic in single and double precision.
 //!
-//! Everything that IEEE 754 defines is exact to the bit. Directed roundings are computed in double precision, rounded to odd, and rounded once more: the first
-//! rounding then cannot change the second. Approximations (`.approx`) are the nearest number to the true value; a GPU's may differ in the last bits.
+//! Everything that IEEE 754 defines is exact to the bit. Directed roundings are computed in double precision, rounded to odd, and then rounded to single
+//! precision: rounding to odd first cannot change the final result. Approximations (`.approx`) return the number nearest to the true value; a GPU's results may
+//! differ in the last bits.
 
 use super::convert::{F32, Rounding};
 use super::{Compute, Lanes, Row, Word, each, rows};
 
-/// Returns the sum rounded to odd: an inexact sum becomes the neighbour whose last bit is 1.
+/// Returns the sum rounded to odd: if the sum is inexact, the neighbouring number whose last bit is 1.
 pub(super) fn add_to_odd(a: f64, b: f64) -> f64 {
     let sum = a + b;
     if !sum.is_finite() {
         return sum;
     }
-    // Knuth's two-sum: `error` is what the rounding lost, without a loss of its own.
+    // Knuth's two-sum: `error` is the exact rounding error of `sum`.
     let b_part = sum - a;
     let error = (a - (sum - b_part)) + (b - b_part);
     if error == 0.0 || sum.to_bits() & 1 == 1 {
@@ -21,7 +22,7 @@ pub(super) fn add_to_odd(a: f64, b: f64) -> f64 {
     if error > 0.0 { sum.next_up() } else { sum.next_down() }
 }
 
-/// Returns the smaller number; -0 is smaller than 0, and NaN is returned only if both are NaN.
+/// Returns the smaller number. -0 is smaller than 0. The result is NaN only if both numbers are NaN.
 pub(super) fn smaller(a: f64, b: f64) -> f64 {
     if a.is_nan() {
         return b;
@@ -29,12 +30,12 @@ pub(super) fn smaller(a: f64, b: f64) -> f64 {
     if b.is_nan() || a < b || (a == b && a.is_sign_negative()) { a } else { b }
 }
 
-/// Adds two numbers in single precision, given as bits, for atomics.
+/// Adds two single-precision numbers given as bits, for atomics.
 pub(crate) fn add_single(a: u64, b: u64) -> u64 {
     (f32::take(a) + f32::take(b)).put()
 }
 
-/// Rounds a number in double precision to one in single precision.
+/// Rounds a double-precision number to single precision.
 fn single(value: f64, rounding: Rounding) -> u64 {
     F32.narrow(value, rounding)
 }
@@ -78,7 +79,7 @@ fn single_and_double(out: &mut Vec<Row>) {
         "min" |a, b| smaller(a, b);
         "max" |a, b| -smaller(-a, -b);
     }
-    // NaN keeps its sign.
+    // These operations change only the sign bit, even for NaN.
     rows! { out, u64, "";
         "neg.f32" |a| a ^ 1 << 31;
         "abs.f32" |a| a & 0x7fff_ffff;
@@ -87,15 +88,15 @@ fn single_and_double(out: &mut Vec<Row>) {
     }
 }
 
-/// Computes `a * b + c` with one rounding: the product is exact in double precision, and the sum is rounded to odd there.
+/// Computes `a * b + c` with a single rounding. The product is exact in double precision, and the sum is first rounded to odd there.
 #[inline(always)]
 #[allow(clippy::cast_possible_truncation)]
 fn fma_single(a: f32, b: f32, c: f32) -> f32 {
     add_to_odd(f64::from(a) * f64::from(b), c.into()) as f32
 }
 
-/// Computes `fma.rn.f32`. Rounding a sum twice, first in double precision, is wrong only for ties of single precision. A tie ends with 28 zero bits
-/// (denormals included), so only such sums take the slower way.
+/// Computes `fma.rn.f32`. Rounding the sum twice, first to double precision, is wrong only for ties of single precision. A tie ends with 28 zero bits (even for
+/// denormals), so only such sums take the slower path.
 #[allow(clippy::cast_possible_truncation)]
 fn fma(into: &mut Lanes, a: &Lanes, b: &Lanes, c: &Lanes, _: &Lanes) {
     let single = |row: &Lanes, i: usize| f64::from(f32::take(row[i]));
@@ -120,7 +121,7 @@ fn saturate(a: f32) -> f32 {
     if a > 0.0 { a.min(1.0) } else { 0.0 }
 }
 
-/// Adds the rows of single precision rounded towards zero, down and up.
+/// Adds the table rows of single-precision arithmetic that rounds towards zero, down or up.
 fn directed(out: &mut Vec<Row>) {
     macro_rules! of_rounding {
         ($($rounding:ident $suffix:literal),*) => {$(rows! { out, f32, $suffix;
@@ -133,7 +134,7 @@ fn directed(out: &mut Vec<Row>) {
     of_rounding!(Zero ".rz.f32", Down ".rm.f32", Up ".rp.f32");
 }
 
-/// Returns a sum rounded to odd. The sum of opposite numbers is -0 if it is rounded down.
+/// Returns a sum rounded to odd. With rounding down, the sum of opposite numbers is -0.
 fn add_directed(a: f64, b: f64, rounding: Rounding) -> f64 {
     let sum = add_to_odd(a, b);
     if rounding == Rounding::Down
@@ -167,7 +168,7 @@ fn approximations(out: &mut Vec<Row>) {
         "div.approx" "div.full" |a, b| a / b;
         "div.approx.ftz" "div.full.ftz" |a, b| flush(flush(a) / flush(b));
     }
-    // Only the upper half of the bits is computed; programs refine it.
+    // Only the upper 32 bits are computed, as on a GPU; programs refine the result.
     rows! { out, f64, ".f64";
         "rcp.approx.ftz" |a| (1.0 / a).to_bits() & !0xffff_ffff;
         "rsqrt.approx" "rsqrt.approx.ftz" |a| (1.0 / a.sqrt()).to_bits() & !0xffff_ffff;
@@ -193,7 +194,7 @@ mod tests {
         let mut state = 7u64;
         let mut next = || {
             state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-            // Few bits of the fraction, so that ties are common, and exponents around 0 or below all normal numbers.
+            // The fraction has few bits, so that ties are common. The exponents are around 0 or below those of normal numbers.
             let exponent = if state & 1 == 0 { 120 + (state >> 40) % 16 } else { 60 + (state >> 40) % 12 };
             (state >> 33 & 0x8000_0000) | exponent << 23 | (state >> 20 & 0x7f_f800) | (state >> 60 & 1)
         };

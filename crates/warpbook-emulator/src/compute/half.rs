@@ -1,4 +1,4 @@
-//! Numbers of 16 bits, f16 and bf16, alone and in pairs: computed in double precision without a loss, then rounded once.
+//! Arithmetic on 16-bit numbers, f16 and bf16, alone and in packed pairs. Results are computed exactly in double precision, and then rounded once.
 
 use super::floats::{add_to_odd, smaller};
 use super::{Compute, Row, Word, each, rows};
@@ -21,7 +21,7 @@ pub(super) fn add_rows(out: &mut Vec<Row>) {
         "max" |a, b| -smaller(-a, -b);
         "fma.rn" |a, b, c| add_to_odd(a * b, c);
     }
-    // Sums and products of these come with compute capability 9.0.
+    // There is no `add`, `sub` or `mul` of bf16, because these need compute capability 9.0.
     of_format! { BF16 ".bf16" ".bf16x2";
         "min" |a, b| smaller(a, b);
         "max" |a, b| -smaller(-a, -b);
@@ -35,7 +35,7 @@ pub(super) fn add_rows(out: &mut Vec<Row>) {
     signs!(".f16" 0x8000, ".bf16" 0x8000, ".f16x2" 0x8000_8000, ".bf16x2" 0x8000_8000);
 }
 
-/// Computes one half of a packed result, whose operands and result begin at bit `shift`.
+/// Computes one half of a packed result. Its operands and its result begin at bit `shift` of their registers.
 fn half<const N: usize>(format: Format, operands: [u64; N], shift: u32, f: impl Fn([f64; N]) -> f64) -> u64 {
     let wide = operands.map(|bits| format.widen(u16::take(bits >> shift).into()));
     format.narrow(f(wide), Rounding::Nearest) << shift

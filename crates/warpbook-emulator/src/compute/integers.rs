@@ -1,4 +1,4 @@
-//! Arithmetic and logic of integers.
+//! Integer arithmetic and logic.
 
 use super::{Compute, Row, Word, each, ones, rows};
 
@@ -10,7 +10,7 @@ pub(super) fn add_rows(out: &mut Vec<Row>) {
     bit_fields(out);
 }
 
-/// Adds the rows of arithmetic. Dividing by zero gives all ones and the remainder is the dividend; PTX defines neither.
+/// Adds the table rows of arithmetic. For a division by zero the quotient is all ones and the remainder is the dividend; PTX leaves the results undefined.
 fn arithmetic(out: &mut Vec<Row>) {
     macro_rules! of_type {
         ($($t:ident $suffix:literal),*) => {$(rows! { out, $t, $suffix;
@@ -48,7 +48,7 @@ fn arithmetic(out: &mut Vec<Row>) {
     }
 }
 
-/// Adds the rows of products with twice the width, and of their upper halves.
+/// Adds the table rows of products with twice the width, and of the upper halves of products.
 #[allow(clippy::cast_possible_truncation, clippy::cast_lossless)]
 fn wide(out: &mut Vec<Row>) {
     macro_rules! of_type {
@@ -98,7 +98,7 @@ fn logic(out: &mut Vec<Row>) {
     rows! { out, u64, ""; "cvta.to.global.u64" "cvta.global.u64" "cvta.to.const.u64" "cvta.const.u64" |a| a; }
 }
 
-/// Adds the rows of shifts. A shift by the width or more leaves only copies of the sign, or zeros.
+/// Adds the table rows of shifts. A shift by the operand's width or more fills the result with the sign bit, or with zeros.
 fn shifts(out: &mut Vec<Row>) {
     macro_rules! shift {
         ($t:ident, $left:literal, $right:literal, $plain:literal) => {
@@ -125,7 +125,7 @@ fn shifts(out: &mut Vec<Row>) {
     }
 }
 
-/// Returns the lower 32 bits of `high:low` after a right shift by up to 32 bits.
+/// Returns the lower 32 bits of `high:low` shifted right by up to 32 bits.
 fn funnel(low: u32, high: u32, by: u32) -> u32 {
     u32::take((u64::from(high) << 32 | u64::from(low)) >> by)
 }
@@ -161,7 +161,7 @@ fn bit_fields(out: &mut Vec<Row>) {
     }
 }
 
-/// Returns `c` bits of `a` from position `b` on. Bits beyond the width are copies of the sign, or zeros.
+/// Extracts `c` bits of `a`, beginning at bit `b`. Missing bits become copies of the sign bit, or zeros.
 fn extract(a: u64, b: u64, c: u64, width: u64, is_signed: bool) -> u64 {
     let (position, length) = (b & 0xff, c & 0xff);
     if length == 0 {
@@ -173,7 +173,7 @@ fn extract(a: u64, b: u64, c: u64, width: u64, is_signed: bool) -> u64 {
     bits | if sign { ones(width) & !there } else { 0 }
 }
 
-/// Returns `b` with the lowest `d` bits of `a` from position `c` on.
+/// Returns `b` with the lowest `d` bits of `a` inserted at bit `c`.
 fn insert(a: u64, b: u64, c: u64, d: u64, width: u64) -> u64 {
     let (position, length) = (c & 0xff, d & 0xff);
     if position >= width {
@@ -183,7 +183,7 @@ fn insert(a: u64, b: u64, c: u64, d: u64, width: u64) -> u64 {
     b & !there | a << position & there
 }
 
-/// Selects four of the eight bytes of `b:a` by the nibbles of `c`. The highest bit of a nibble replicates the byte's sign.
+/// Selects four of the eight bytes of `b:a`, one for each nibble of `c`. The highest bit of a nibble replicates the byte's sign bit.
 fn permute(a: u32, b: u32, c: u32) -> u32 {
     let bytes = u64::from(b) << 32 | u64::from(a);
     (0..4).fold(0, |all, i| {
@@ -194,7 +194,7 @@ fn permute(a: u32, b: u32, c: u32) -> u32 {
     })
 }
 
-/// Applies a logic function of three words, given as a truth table.
+/// Applies a logic function of three words that is given as a truth table.
 fn look_up(a: u32, b: u32, c: u32, table: u32) -> u32 {
     (0..8).filter(|i| table >> i & 1 == 1).fold(0, |all, i| {
         let pick = |word: u32, bit: u32| if i >> bit & 1 == 1 { word } else { !word };

@@ -1,6 +1,6 @@
-//! Arithmetic of instructions on their operands' bits, one lane at a time.
+//! Arithmetic of instructions on the bits of their operands, lane by lane.
 //!
-//! A register is 64 bits wide here: a narrower value is extended with zeros. [`all`] is the one table of what is supported.
+//! Registers are 64 bits wide in the emulator: narrower values are extended with zeros. [`all`] is the table of all supported opcodes.
 
 mod compare;
 mod convert;
@@ -14,15 +14,15 @@ pub(crate) use floats::add_single;
 use std::collections::BTreeMap;
 use std::sync::OnceLock;
 
-/// Lanes of a warp.
+/// Number of lanes in a warp.
 pub(crate) const LANES: usize = 32;
-/// A value of each lane.
+/// One value for each lane.
 pub(crate) type Lanes = [u64; LANES];
 
-/// A function of up to four operands, over all lanes; the result is the first parameter.
+/// A function of up to four operands that computes all lanes. It writes the result to the first parameter.
 pub(crate) type Apply = fn(&mut Lanes, &Lanes, &Lanes, &Lanes, &Lanes);
 
-/// Function of an opcode: plain, with its number of operands, or a conversion.
+/// How an opcode computes its result: with a plain function, or with a conversion.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Compute {
     /// A function with its number of operands.
@@ -39,13 +39,13 @@ impl Compute {
         }
     }
 
-    /// Computes all lanes from the operands' rows. Unused operands must name a row, too.
+    /// Computes all lanes from the operands' rows, whose indices are in `from`. Unused operands must have a valid index too.
     #[inline]
     pub(crate) fn apply(self, into: &mut Lanes, rows: &[Lanes], from: &[u32; 4]) {
         let [a, b, c, d] = from.map(|row| &rows[row as usize]);
         match self {
             Self::Plain(_, apply) => apply(into, a, b, c, d),
-            // The first operand becomes the upper half.
+            // The first operand becomes the upper half of the result.
             Self::Convert(conversion) if conversion.is_pair() => {
                 each(into, |lane| conversion.apply(a[lane]) << 16 | conversion.apply(b[lane]));
             }
@@ -54,7 +54,7 @@ impl Compute {
     }
 }
 
-/// Sets every lane.
+/// Sets every lane to the value that a function returns for it.
 #[inline(always)]
 pub(crate) fn each(into: &mut Lanes, value: impl Fn(usize) -> u64) {
     into.iter_mut().enumerate().for_each(|(lane, into)| *into = value(lane));
@@ -70,13 +70,13 @@ pub(crate) fn mask(bytes: u8) -> u64 {
     u64::MAX >> (64 - 8 * bytes)
 }
 
-/// Extends an integer of one to eight bytes with its sign.
+/// Sign-extends an integer of one to eight bytes.
 pub(crate) fn extend(bits: u64, bytes: u8) -> i64 {
     let unused = 64 - 8 * bytes;
     (bits << unused).cast_signed() >> unused
 }
 
-/// A number as a lane's bits.
+/// A number that is stored in the bits of a lane.
 pub(crate) trait Word: Copy {
     /// Reads a number from the lowest bits.
     fn take(bits: u64) -> Self;
@@ -125,7 +125,7 @@ impl Word for f64 {
     }
 }
 
-/// Adds rows of the table, with one name or more: functions of numbers become functions of bits.
+/// Adds rows to the table, each with one opcode or more. Converts functions of numbers to functions of lanes.
 macro_rules! rows {
     ($rows:ident, $type:ident, $suffix:literal; $($($name:literal)+ |$($x:ident),+| $value:expr;)*) => {$(
         let compute = rows!(@ $type |$($x),+| $value);
@@ -140,10 +140,10 @@ macro_rules! rows {
 }
 pub(crate) use rows;
 
-/// A row: the opcode with its modifiers, and its function.
+/// A row of the table: an opcode with its modifiers, and its function.
 pub(crate) type Row = (&'static str, Compute);
 
-/// Returns the table of functions by opcode.
+/// Returns the table that maps each opcode to its function.
 fn all() -> &'static BTreeMap<&'static str, Compute> {
     static ALL: OnceLock<BTreeMap<&'static str, Compute>> = OnceLock::new();
     ALL.get_or_init(|| {
@@ -160,7 +160,7 @@ pub(crate) fn find(opcode: &str) -> Option<Compute> {
     all().get(opcode).copied().or_else(|| Conversion::parse(opcode).map(Compute::Convert))
 }
 
-/// Returns the opcodes of arithmetic and logic with their modifiers.
+/// Returns all opcodes of arithmetic and logic, with their modifiers.
 pub(crate) fn opcodes() -> impl Iterator<Item = &'static str> {
     all().keys().copied()
 }

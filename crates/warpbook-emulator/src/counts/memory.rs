@@ -1,22 +1,22 @@
-//! Sectors of global memory and wavefronts of shared memory, from the addresses of a warp's lanes.
+//! Counts sectors of global memory and wavefronts of shared memory from the addresses of a warp's lanes.
 
 use crate::compute::{LANES, Lanes};
 use crate::machine::lanes;
 
-/// Bytes of a sector.
+/// Size of a sector in bytes.
 pub(super) const SECTOR: u64 = 32;
-/// Banks of shared memory, each 4 bytes wide.
+/// Number of banks in shared memory; each is 4 bytes wide.
 const BANKS: usize = 32;
 
-/// Counts the different sectors that the lanes touch with `bytes` bytes each.
+/// Counts the distinct sectors that the lanes access. Each lane accesses `bytes` bytes.
 pub(super) fn sectors(addresses: &Lanes, mask: u32, bytes: u64) -> u64 {
-    // Accesses are aligned, and none is wider than a sector.
+    // Accesses are aligned and no wider than a sector, so each lane touches one sector.
     let mut all = [0; 32];
     let mut count = 0;
     for lane in lanes(mask) {
         let sector = addresses[lane] / SECTOR;
         debug_assert!(bytes <= SECTOR);
-        // Neighbours mostly share a sector.
+        // The search starts at the latest sector, because neighbouring lanes mostly share one.
         if !all[..count].iter().rev().any(|known| *known == sector) {
             all[count] = sector;
             count += 1;
@@ -25,10 +25,11 @@ pub(super) fn sectors(addresses: &Lanes, mask: u32, bytes: u64) -> u64 {
     count as u64
 }
 
-/// Returns the groups of lanes that are served together and have an active lane: all lanes with up to 4 bytes each, half a warp with 8, a quarter with 16.
+/// Returns the groups of lanes that are served together and have an active lane: the whole warp if each lane accesses up to 4 bytes, half a warp for 8 bytes,
+/// and a quarter for 16.
 ///
-/// Two quarters of a half are served as one if each lane has the address of its neighbour `lane ^ 1`, or each that of `lane ^ 2`. No manual says so: the loads
-/// of `matmul/06_vectorised` and `matmul/07_warp_tile` showed it to Nsight Compute on an H200.
+/// The two quarters of a half-warp are served as one group if each lane has the same address as lane `lane ^ 1`, or each has the same address as lane `lane ^
+/// 2`. No manual documents this: Nsight Compute showed it on an H200 for the loads of `matmul/06_vectorised` and `matmul/07_warp_tile`.
 fn groups(addresses: &Lanes, mask: u32, bytes: u64) -> impl Iterator<Item = u32> {
     let size = usize::try_from(128 / bytes.max(4)).unwrap_or(LANES);
     let part = move |size: usize, at: usize| mask & (u32::MAX >> (LANES - size)) << (at * size);
@@ -46,7 +47,7 @@ fn groups(addresses: &Lanes, mask: u32, bytes: u64) -> impl Iterator<Item = u32>
         .filter(|group| *group != 0)
 }
 
-/// Counts the wavefronts that serve the lanes. A group takes as many as the different words in its fullest bank.
+/// Counts the wavefronts that serve the lanes. Each group needs as many wavefronts as there are distinct words in its fullest bank.
 pub(super) fn wavefronts(addresses: &Lanes, mask: u32, bytes: u64) -> u64 {
     let of_group = |group: u32| {
         let mut words = [0; 32];
@@ -66,12 +67,12 @@ pub(super) fn wavefronts(addresses: &Lanes, mask: u32, bytes: u64) -> u64 {
     groups(addresses, mask, bytes).map(of_group).sum()
 }
 
-/// Counts the wavefronts that the lanes would take without bank conflicts.
+/// Counts the wavefronts that would serve the lanes without bank conflicts.
 pub(super) fn ideal_wavefronts(addresses: &Lanes, mask: u32, bytes: u64) -> u64 {
     groups(addresses, mask, bytes).count() as u64
 }
 
-/// Returns the largest number of lanes that share an address.
+/// Returns the largest number of active lanes that have the same address.
 pub(super) fn most_on_one_address(addresses: &Lanes, mask: u32) -> u64 {
     let sharing = |lane: usize| lanes(mask).filter(|other| addresses[*other] == addresses[lane]).count();
     lanes(mask).map(sharing).max().unwrap_or(0) as u64
@@ -114,11 +115,12 @@ mod tests {
             let addresses: Lanes = std::array::from_fn(|lane| 16 * vector(lane as u64));
             (wavefronts(&addresses, u32::MAX, 16), ideal_wavefronts(&addresses, u32::MAX, 16))
         };
-        // The same vector for a half, as A has it in rung 06; eight vectors in a half, each read by two neighbours or by lanes two apart.
+        // One vector for each half-warp, as in the loads of A in rung 06, and eight vectors for a half-warp, each read by neighbouring lanes or by lanes two
+        // apart.
         assert_eq!(of(|lane| lane / 16), (2, 2));
         assert_eq!(of(|lane| lane / 2), (2, 2));
         assert_eq!(of(|lane| lane / 4 * 2 + lane % 2), (2, 2));
-        // Four vectors in a half, but read by lanes four apart; and a vector for each lane.
+        // Four vectors for a half-warp, each read by lanes four apart, and one vector for each lane.
         assert_eq!(of(|lane| lane % 4), (4, 4));
         assert_eq!(of(|lane| lane), (4, 4));
     }

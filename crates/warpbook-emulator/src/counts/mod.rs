@@ -1,4 +1,4 @@
-//! Counts by source line: accesses to memory, and branches at which lanes part. They count PTX, and are never times.
+//! Counts of memory accesses and divergent branches by source line. They count PTX instructions and never measure time.
 
 mod memory;
 mod requests;
@@ -17,14 +17,14 @@ use std::collections::HashMap;
 use std::ops::AddAssign;
 use std::sync::Arc;
 
-/// Counts of the loads, or of the stores, between warps and global memory.
+/// Loads or stores of global memory.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Transfers {
-    /// Requests of warps.
+    /// Number of requests; each is one instruction of a warp.
     pub requests: u64,
-    /// Sectors of 32 bytes that these requests touch.
+    /// Number of 32-byte sectors that the requests access.
     pub sectors: u64,
-    /// Bytes that active lanes ask for.
+    /// Number of bytes that active lanes request.
     pub bytes: u64,
 }
 
@@ -36,66 +36,66 @@ impl AddAssign for Transfers {
     }
 }
 
-/// Counts of one line of the source.
+/// Counts of one source line.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct LineCounts {
-    /// The file's name, as it was given to the compiler; empty for instructions without a place.
+    /// Name of the file as it was given to the compiler; empty for instructions without a source line.
     pub file: String,
-    /// Line, counted from 1.
+    /// Line number, counted from 1.
     pub line: u32,
-    /// Instructions that warps executed.
+    /// Number of instructions that warps executed.
     pub instructions: u64,
-    /// Sum of active lanes over all instructions.
+    /// Number of active lanes, summed over all instructions.
     pub lanes: u64,
-    /// Requests of warps to global memory: loads, stores and atomics.
+    /// Number of requests of warps to global memory: loads, stores and atomics.
     pub global_requests: u64,
-    /// Sectors of 32 bytes that these requests touch.
+    /// Number of 32-byte sectors that the requests to global memory access.
     pub global_sectors: u64,
-    /// The fewest sectors that the active lanes' bytes fit into.
+    /// Minimum number of sectors that could contain the requested bytes.
     pub global_ideal: u64,
-    /// Loads among the requests to global memory.
+    /// Loads from global memory.
     pub global_loads: Transfers,
-    /// Stores among the requests to global memory.
+    /// Stores to global memory.
     pub global_stores: Transfers,
-    /// Requests of warps to shared memory.
+    /// Number of requests of warps to shared memory.
     pub shared_requests: u64,
-    /// Wavefronts that serve them.
+    /// Number of wavefronts that serve the requests to shared memory.
     pub shared_wavefronts: u64,
-    /// Wavefronts without bank conflicts.
+    /// Number of wavefronts that would serve the requests to shared memory without bank conflicts.
     pub shared_ideal: u64,
-    /// Branches of warps.
+    /// Number of branches that warps executed.
     pub branches: u64,
-    /// Branches at which active lanes go different ways.
+    /// Number of branches at which the active lanes diverge.
     pub divergent_branches: u64,
-    /// Atomic operations of warps.
+    /// Number of atomic operations that warps executed.
     pub atomics: u64,
-    /// Sum over atomic operations of the most lanes that share an address.
+    /// The most lanes that share an address in an atomic operation, summed over all atomic operations.
     pub lanes_on_one_address: u64,
-    /// Bytes that active lanes read or write in global memory.
+    /// Number of bytes that active lanes read or write in global memory.
     pub global_bytes: u64,
-    /// Bytes that they read or write in shared memory.
+    /// Number of bytes that active lanes read or write in shared memory.
     pub shared_bytes: u64,
-    /// Bytes that they read or write in local memory.
+    /// Number of bytes that active lanes read or write in local memory.
     pub local_bytes: u64,
-    /// Words of 4 bytes that active lanes load from shared memory; a load of fewer bytes counts as one word.
+    /// Number of 4-byte words that active lanes load from shared memory. A load of fewer bytes counts as one word.
     pub shared_words_loaded: u64,
-    /// Floating-point multiply-adds (`fma` and `mad`) of active lanes; an instruction on two packed numbers counts twice.
+    /// Number of floating-point multiply-adds (`fma` and `mad`) of active lanes. An instruction on two packed numbers counts twice.
     pub multiply_adds: u64,
-    /// Shuffles of warps.
+    /// Number of shuffles that warps executed.
     pub shuffles: u64,
-    /// Arrivals of warps at barriers of their block.
+    /// Number of times that a warp arrives at a barrier of its block.
     pub barrier_arrivals: u64,
 }
 
 impl LineCounts {
-    /// Returns the mean number of active lanes of an instruction; 0 if none ran.
+    /// Returns the mean number of active lanes per instruction; 0 if no instruction ran.
     #[must_use]
     #[allow(clippy::cast_precision_loss)]
     pub fn mean_lanes(&self) -> f64 {
         if self.instructions == 0 { 0.0 } else { self.lanes as f64 / self.instructions as f64 }
     }
 
-    /// Adds the counts of another line; file and line stay.
+    /// Adds the counts of another line, and keeps its own file and line.
     fn add(&mut self, other: &Self) {
         macro_rules! add {
             ($($count:ident)*) => {$(self.$count += other.$count;)*};
@@ -111,18 +111,18 @@ impl LineCounts {
 /// Counts of a launch by source line.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Counts {
-    /// Lines with instructions that ran, by file and line.
+    /// Counts of each line in which instructions ran, sorted by file and line.
     pub lines: Vec<LineCounts>,
-    /// The first request of each instruction that accesses global or shared memory, for up to four instructions a line.
+    /// The first request of each instruction that accesses global or shared memory, for at most four instructions per line.
     pub requests: Vec<WarpRequest>,
-    /// The most shuffles that one warp executes.
+    /// Maximum number of shuffles that one warp executes.
     pub shuffles_of_a_warp: u64,
-    /// The most barriers that one block passes.
+    /// Maximum number of barriers that one block passes.
     pub barriers_of_a_block: u64,
 }
 
 impl Counts {
-    /// Returns the sum over all lines; its file is empty and its line is 0.
+    /// Returns the sum over all lines. Its file is empty, and its line is 0.
     #[must_use]
     pub fn total(&self) -> LineCounts {
         let mut total = LineCounts::default();
@@ -130,27 +130,27 @@ impl Counts {
         total
     }
 
-    /// Returns the counts of a line; `None` if nothing ran there.
+    /// Returns the counts of one line; `None` if no instruction of the line ran.
     #[must_use]
     pub fn line(&self, file: &str, line: u32) -> Option<&LineCounts> {
         self.lines.iter().find(|counts| counts.line == line && counts.file == file)
     }
 }
 
-/// Observer that counts a launch.
+/// An observer that counts what happens in a launch.
 #[derive(Debug)]
 pub(crate) struct Counter {
     counts: Counts,
-    /// By instruction: its index in the lines of `counts`.
+    /// Index in `counts.lines` for each instruction.
     line_of: Vec<u32>,
-    /// By instruction: multiply-adds of a lane.
+    /// Number of multiply-adds that each instruction performs in one lane.
     multiply_adds: Vec<u8>,
-    /// By resident block: shuffles of each warp, and barriers.
+    /// Number of shuffles in each warp, and number of barriers, for each resident block.
     running: Vec<(Vec<u64>, u64)>,
     requests: FirstRequests,
 }
 
-/// Returns how many floating-point multiply-adds a lane performs with an instruction.
+/// Returns the number of floating-point multiply-adds that an instruction performs in one lane.
 fn multiply_adds(opcode: &str) -> u8 {
     let mut parts = opcode.split('.');
     match (parts.next(), parts.next_back()) {
@@ -182,7 +182,7 @@ impl Counter {
         }
     }
 
-    /// Returns the counts of all lines in which something ran.
+    /// Returns the counts of all lines in which an instruction ran.
     pub(crate) fn finish(self) -> Counts {
         let mut counts = self.counts;
         counts.lines.retain(|line| line.instructions > 0);
@@ -207,7 +207,7 @@ impl Observer for Counter {
     fn step(&mut self, moment: &Moment) -> Result<(), Fault> {
         let line = &mut self.counts.lines[self.line_of[moment.at as usize] as usize];
         line.instructions += 1;
-        // All lanes execute a jump; a guard says which of them jump.
+        // All lanes execute a jump, even if its guard lets only some of them jump.
         let executing = match &moment.step().action {
             Action::Branch(_) | Action::Exit => moment.lanes,
             _ => moment.active,
@@ -215,7 +215,7 @@ impl Observer for Counter {
         line.lanes += u64::from(executing.count_ones());
         line.multiply_adds += u64::from(moment.active.count_ones()) * u64::from(self.multiply_adds[moment.at as usize]);
         match &moment.step().action {
-            // Lanes whose guard is false go on with the next instruction.
+            // The branch diverges if only some of the lanes jump.
             Action::Branch(_) => {
                 line.branches += 1;
                 line.divergent_branches += u64::from(moment.active != 0 && moment.active != moment.lanes);

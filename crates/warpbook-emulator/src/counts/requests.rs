@@ -1,4 +1,4 @@
-//! Requests lane by lane: which bytes the 32 lanes of a warp access with one instruction.
+//! Requests lane by lane: the bytes that each lane of a warp accesses with one instruction.
 
 use crate::Thread;
 use crate::compute::LANES;
@@ -7,31 +7,31 @@ use crate::machine::{AccessKind, LOCAL_WINDOW, Request, SHARED_WINDOW, lanes};
 /// The bytes that the lanes of one warp access with one instruction, in shared memory or in one buffer of global memory.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WarpRequest {
-    /// The file's name, as it was given to the compiler.
+    /// Name of the file as it was given to the compiler.
     pub file: String,
-    /// Line, counted from 1.
+    /// Line number, counted from 1.
     pub line: u32,
-    /// Load, store or atomic operation.
+    /// Whether the access is a load, a store or an atomic operation.
     pub kind: AccessKind,
     /// True for shared memory, false for global memory.
     pub is_shared: bool,
-    /// The buffer's name, such as "argument 1 (`x`)"; "shared memory" for all of a block's shared memory.
+    /// Name of the buffer, such as "argument 1 (`x`)", or "shared memory" for any address in shared memory.
     pub place: String,
-    /// The thread of the first lane that takes part.
+    /// The thread of the lowest lane that takes part.
     pub thread: Thread,
-    /// Bytes that each lane accesses.
+    /// Number of bytes that each lane accesses.
     pub bytes: u32,
-    /// By lane: the offset of its first byte in the buffer; `None` for lanes that do not take part or access another buffer.
+    /// Offset of each lane's first byte in the buffer; `None` for lanes that do not take part or that access another buffer.
     pub offsets: [Option<u64>; LANES],
 }
 
-/// Limit on the requests of a line.
+/// Maximum number of requests that are kept for a source line.
 const OF_A_LINE: usize = 4;
 
 /// The first request of each instruction.
 #[derive(Debug)]
 pub(super) struct FirstRequests {
-    /// By instruction: true if it has had a request.
+    /// True for each instruction that has already made a request.
     has_come: Vec<bool>,
     found: Vec<(u32, WarpRequest)>,
 }
@@ -41,7 +41,7 @@ impl FirstRequests {
         Self { has_come: vec![false; instructions], found: Vec::new() }
     }
 
-    /// Keeps a request if it is the first of its instruction. Local memory and instructions without a place are left out.
+    /// Keeps a request if it is the first one of its instruction. Ignores local memory and instructions without a source line.
     pub(super) fn note(&mut self, request: &Request) {
         let moment = request.moment;
         if std::mem::replace(&mut self.has_come[moment.at as usize], true) {
@@ -75,7 +75,7 @@ impl FirstRequests {
         self.found.push((moment.at, request));
     }
 
-    /// Returns the first requests of each line, sorted by file, line and instruction.
+    /// Returns the recorded requests, sorted by file, line and instruction.
     pub(super) fn finish(mut self) -> Vec<WarpRequest> {
         self.found.sort_by(|(a, x), (b, y)| (&x.file, x.line, a).cmp(&(&y.file, y.line, b)));
         let mut all: Vec<WarpRequest> = Vec::new();

@@ -1,9 +1,9 @@
-//! The counts as a text, next to the source.
+//! Formats counts as a text table next to the source.
 
 use super::{Counts, LineCounts};
 use std::fmt::Write;
 
-/// A column: its title, and the text of its cells.
+/// A column of the table: its title, and the function that formats a cell.
 type Column = (&'static str, fn(&LineCounts) -> String);
 
 fn of(count: u64, ideal: u64) -> String {
@@ -34,7 +34,7 @@ fn mean(sum: u64, count: u64) -> f64 {
 }
 
 impl Counts {
-    /// Returns a table of a file's lines with their counts. Columns without a count are left out.
+    /// Returns a table of a file's lines with their counts. Leaves out columns in which every count is zero.
     #[must_use]
     pub fn table(&self, file: &str, source: &str) -> String {
         let empty = LineCounts::default();

@@ -14,7 +14,7 @@ impl Warp {
         let bytes = usize::from(access.bytes);
         self.each_lane(access, (AccessKind::Load, into.len()), context, |rows, lane, found| {
             for (row, element) in into.iter().zip(found.chunks_exact(bytes)) {
-                // A value that is dropped has no row.
+                // Skips a loaded value that the instruction drops (`_`), because it has no register row.
                 if let Some(row) = rows.get_mut(*row as usize) {
                     row[lane] = extend(read(element), access);
                 }
@@ -31,7 +31,7 @@ impl Warp {
         })
     }
 
-    /// Updates memory lane by lane; lanes in the same buffer take their turns from the lowest to the highest.
+    /// Updates memory lane by lane. Lanes that access the same buffer do so in ascending order.
     pub(super) fn atomic(
         &mut self,
         access: &Access,
@@ -47,7 +47,7 @@ impl Warp {
         })
     }
 
-    /// Calls `work` with the registers and the bytes of each active lane's access. The observer sees a valid access before it happens.
+    /// Calls `work` for each active lane, with the registers, the lane and the bytes that it accesses. Observers see a valid access before it happens.
     fn each_lane(
         &mut self,
         access: &Access,
@@ -84,10 +84,10 @@ impl Warp {
         self.each_place(access.space, (kind, bytes), &addresses, context, work)
     }
 
-    /// Calls `work` with the registers and the bytes at each active lane's address.
+    /// Calls `work` for each active lane, with the registers, the lane and the bytes at its address.
     ///
     /// # Errors
-    /// If the bytes of a lane are not in one piece of memory.
+    /// If a lane's bytes are not all in one region of memory, such as a buffer.
     fn each_place(
         &mut self,
         space: Space,
@@ -98,7 +98,7 @@ impl Warp {
     ) -> Result<(), Fault> {
         let mut left = context.active;
         while left != 0 {
-            // All lanes in the same buffer as the first one.
+            // Handles all lanes whose addresses are in the same buffer as the first lane's.
             let first = left.trailing_zeros() as usize;
             if let Some((start, found, sharing)) = region(space, addresses[first], first, &mut self.frames, context) {
                 for lane in lanes(left & sharing) {
@@ -117,7 +117,7 @@ impl Warp {
         Ok(())
     }
 
-    /// Returns the bytes at an address of a lane, for calls of the runtime.
+    /// Returns the bytes at an address of a lane, for `printf` and assertions.
     pub(super) fn bytes<'m>(
         &'m mut self,
         lane: usize,
@@ -130,7 +130,7 @@ impl Warp {
     }
 }
 
-/// Verbs of messages, by [`AccessKind`].
+/// Verbs for messages, indexed by [`AccessKind`].
 const VERBS: [&str; 3] = ["reads", "writes", "updates"];
 
 fn part(all: &mut [u8], offset: u64, bytes: usize) -> Option<&mut [u8]> {
@@ -138,7 +138,7 @@ fn part(all: &mut [u8], offset: u64, bytes: usize) -> Option<&mut [u8]> {
     all.get_mut(start..start.checked_add(bytes)?)
 }
 
-/// Finds the memory that contains an address: its start, its bytes, and the lanes that share it.
+/// Finds the memory that contains an address. Returns its start address, its bytes, and a mask of the lanes that can access it.
 fn region<'m>(
     space: Space,
     address: u64,
@@ -161,7 +161,7 @@ fn region<'m>(
     })
 }
 
-/// Reads a number of up to 8 bytes.
+/// Reads a little-endian number of up to 8 bytes.
 pub(crate) fn read(bytes: &[u8]) -> u64 {
     match *bytes {
         [a, b, c, d] => u32::from_le_bytes([a, b, c, d]).into(),
@@ -179,7 +179,7 @@ pub(super) fn write(bytes: &mut [u8], value: u64) {
     }
 }
 
-/// Extends a loaded value to its register.
+/// Extends a loaded value to the width of its register, with zeros or with its sign.
 pub(crate) fn extend(value: u64, access: &Access) -> u64 {
     if access.sign_to <= access.bytes {
         return value;

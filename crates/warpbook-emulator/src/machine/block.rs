@@ -1,4 +1,4 @@
-//! A block: warps with shared memory and barriers.
+//! A block of threads: its warps, shared memory and barriers.
 
 use super::launch::{Grid, Identity};
 use super::memory::{Buffer, Memory, POISON, RED_ZONE};
@@ -10,16 +10,16 @@ use crate::program::{Action, Barrier, BarrierKind, Kernel, NONE, Reduction, plai
 use crate::ptx::Space;
 use crate::{Cause, Fault};
 
-/// Barriers of a block.
+/// Number of barriers in a block.
 const BARRIERS: usize = 16;
 
-/// The environment of a running warp.
+/// What a warp can access while it runs: the grid, and its block's shared memory and barriers.
 pub(super) struct Context<'a, 'g> {
     pub(super) grid: &'a mut Grid<'g>,
     pub(super) identity: &'a Identity,
     pub(super) shared: &'a mut [u8],
     pub(super) barriers: &'a mut [Meeting; BARRIERS],
-    /// The current instruction, the lanes at it, and those for which its guard holds.
+    /// Index of the current instruction, the lanes that are at it, and the lanes whose guard predicate is true.
     pub(super) at: u32,
     pub(super) lanes: u32,
     pub(super) active: u32,
@@ -43,7 +43,7 @@ impl Context<'_, '_> {
         observers.iter_mut().try_for_each(|observer| tell(*observer, &moment))
     }
 
-    /// Counts an instruction with its active lanes.
+    /// Counts an instruction and its active lanes. Returns a fault if the budget of steps is used up.
     pub(super) fn count(&mut self) -> Result<(), Fault> {
         let active = self.active.count_ones();
         let Grid { kernel, steps, thread_steps, budget, .. } = &mut *self.grid;
@@ -56,10 +56,10 @@ impl Context<'_, '_> {
         Err(Fault::new(Cause::Endless, message))
     }
 
-    /// Describes an invalid access of `bytes` bytes in relation to the nearest memory.
+    /// Describes the address of an invalid access of `bytes` bytes, relative to the nearest buffer or variable.
     pub(super) fn describe(&self, space: Space, address: u64, bytes: u64) -> String {
         let outside = |name: &str, address: u64, length: usize| {
-            // An index below zero wraps around.
+            // An index below zero has wrapped around to a large address.
             let offset = address.cast_signed();
             format!("at offset {offset} of {name}, which has {length} bytes")
         };
@@ -82,7 +82,7 @@ impl Context<'_, '_> {
         }
     }
 
-    /// Names the element of the nearest shared variable, if there is one and no dynamic shared memory follows it.
+    /// Names the element of the nearest shared variable. Returns an empty text if there is none or if the launch has dynamic shared memory.
     fn shared_element(&self, address: u64, bytes: u64) -> String {
         if self.shared.len() as u64 > self.grid.kernel.shared_bytes {
             return String::new();
@@ -115,13 +115,13 @@ impl Context<'_, '_> {
     }
 }
 
-/// Threads at a barrier.
+/// The state of one barrier.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Meeting {
     arrived: u32,
-    /// The number of threads that meet; 0 for all threads of the block.
+    /// Number of threads that the barrier waits for; 0 for all threads of the block.
     expected: u32,
-    /// The threads whose predicate holds.
+    /// Number of arrived threads whose predicate is true, for a barrier with a reduction.
     holds: u32,
 }
 
@@ -154,7 +154,7 @@ impl Block {
         memory.spare_rows.extend(self.warps.into_iter().map(|warp| warp.rows));
     }
 
-    /// Gives every warp a turn, in the order of `order`; returns true if one has made a step.
+    /// Gives every warp a turn, in the order that `order` returns. Returns true if a warp has run.
     pub(super) fn turn(
         &mut self,
         grid: &mut Grid,
@@ -178,7 +178,7 @@ impl Block {
         Ok(has_run)
     }
 
-    /// Releases all complete barriers; returns true if there is one.
+    /// Releases all complete barriers. Returns true if there was one.
     fn release_barriers(&mut self, grid: &mut Grid) -> Result<bool, Fault> {
         let mut is_one_released = false;
         for number in 0..BARRIERS {
@@ -205,12 +205,12 @@ impl Block {
         Ok(is_one_released)
     }
 
-    /// Lets lanes that wait at a join go on without the others; returns true if there are such lanes.
+    /// Lets the lanes that wait at a reconvergence point continue without the missing lanes. Returns true if there were such lanes.
     pub(super) fn give_up_joins(&mut self) -> bool {
         self.warps.iter_mut().fold(false, |any, warp| warp.give_up_joins() | any)
     }
 
-    /// Returns a fault that says what a block waits for in which nothing can run.
+    /// Returns the fault of a block in which nothing can run. Its message says what the threads wait for.
     pub(super) fn waiting(&self, kernel: &Kernel) -> Fault {
         let fronts = self.warps.iter().filter_map(|warp| Some((warp, warp.splits.front()?)));
         let Some((warp, split)) = fronts.into_iter().find(|(_, split)| split.waits != Waits::No) else {
@@ -233,7 +233,7 @@ impl Block {
                 )
             }
         };
-        // The missing threads may be those that wait elsewhere.
+        // The missing threads may be waiting at another instruction.
         let mut others = self.warps.iter().flat_map(|warp| &warp.splits);
         let other = others.find(|other| other.waits != split.waits && other.waits != Waits::No);
         if let Some(place) = other.and_then(|other| kernel.steps[other.at as usize].place.as_ref()) {
@@ -245,7 +245,7 @@ impl Block {
 }
 
 impl Warp {
-    /// Lets lanes arrive at a barrier and wait there.
+    /// Makes lanes arrive at a barrier, and wait there unless the instruction only arrives.
     pub(super) fn reach_barrier(
         &mut self,
         split: Split,
@@ -274,13 +274,13 @@ impl Warp {
         Ok(None)
     }
 
-    /// Returns the lanes that wait at a barrier.
+    /// Returns a mask of the lanes that wait at a barrier.
     fn waiting_at(&self, number: usize) -> u32 {
         let waits = Waits::Barrier(number);
         self.splits.iter().filter(|split| split.waits == waits).fold(0, |all, split| all | split.lanes)
     }
 
-    /// Releases the lanes that wait at a barrier.
+    /// Lets the lanes that wait at a barrier continue, and gives them the result of the barrier's reduction.
     fn leave_barrier(&mut self, number: usize, meeting: Meeting, expected: u32, kernel: &Kernel) {
         for index in 0..self.splits.len() {
             let split = self.splits[index];

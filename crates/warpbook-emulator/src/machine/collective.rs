@@ -7,7 +7,8 @@ use crate::compute::{LANES, Lanes};
 use crate::program::{Action, Collective, CollectiveKind, NONE, Shuffle};
 
 impl Warp {
-    /// Lets lanes arrive at a collective operation, which takes place once all lanes of its mask have arrived. Lanes with different masks are separate groups.
+    /// Makes lanes arrive at a collective operation. The operation runs once all lanes in its mask have arrived. Lanes with different masks form separate
+    /// groups.
     pub(super) fn reach_collective(
         &mut self,
         split: Split,
@@ -33,7 +34,7 @@ impl Warp {
         Ok((ready != 0).then_some(Split { at: split.at + 1, lanes: ready, ..split }))
     }
 
-    /// Performs the operations whose lanes have all arrived, in whatever splits.
+    /// Performs every operation whose lanes have all arrived, even if they arrived in different groups.
     pub(super) fn complete_collectives(&mut self, context: &mut Context) -> Result<(), Fault> {
         let kernel = context.grid.kernel;
         for index in 0..self.splits.len() {
@@ -57,7 +58,7 @@ impl Warp {
         Ok(())
     }
 
-    /// Performs an operation; lanes may have come to it at different instructions.
+    /// Performs an operation for all its lanes, which may have reached it at different instructions.
     fn perform(&mut self, parties: &[(u32, &Collective)], context: &mut Context) -> Result<(), Fault> {
         context.observe(self, |observer, moment| observer.collective(moment, parties))?;
         let all = parties.iter().fold(0, |all, (lanes, _)| all | lanes);
@@ -78,7 +79,7 @@ impl Warp {
     }
 }
 
-/// Returns the results of an operation among the lanes of a mask: values and second predicates.
+/// Returns the results of an operation on the lanes in `mask`: the values, and the second predicates.
 fn outcome(kind: CollectiveKind, operands: &[Lanes; 3], mask: u32) -> (Lanes, Lanes) {
     let same = |value: u64| ([value; LANES], [value; LANES]);
     let value = &operands[0];
@@ -103,7 +104,7 @@ fn outcome(kind: CollectiveKind, operands: &[Lanes; 3], mask: u32) -> (Lanes, La
     }
 }
 
-/// Returns the source lane of each lane's value, as the PTX ISA defines it, and whether the source is in range.
+/// Returns the source lane for each lane's value, and whether the source is in range, as the PTX ISA defines them.
 pub(crate) fn sources(mode: Shuffle, by: &Lanes, clamp: &Lanes) -> [(usize, bool); LANES] {
     std::array::from_fn(|lane| {
         let (by, clamp, segment) = (by[lane] & 31, clamp[lane] & 31, clamp[lane] >> 8 & 31);
@@ -138,7 +139,7 @@ mod tests {
         assert_eq!((down[27], down[28], holds[28]), (31, 28, 0));
         let (up, holds) = by(1, 0, Shuffle::Up);
         assert_eq!((up[0], up[5], holds[0]), (0, 4, 0));
-        // Segments of eight lanes.
+        // The upper bits of the clamp divide the warp into segments of eight lanes.
         assert_eq!(by(2, 0x181f, Shuffle::Index).0[13], 10);
     }
 }

@@ -1,4 +1,4 @@
-//! A launch: which blocks are resident, and in which order they run.
+//! A launch: which blocks are resident, and in which order blocks and warps run.
 
 use super::LIMITS;
 use super::block::Block;
@@ -11,34 +11,34 @@ use crate::{Cause, Fault, Kernel, Thread};
 /// The order in which blocks and warps run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Order {
-    /// The first block and warp first.
+    /// Lower block and warp numbers run first.
     #[default]
     Forwards,
-    /// The last block and warp first.
+    /// Higher block and warp numbers run first.
     Backwards,
-    /// A random order, by its seed.
+    /// A random order with the given seed.
     Random(u64),
 }
 
 /// The settings of a launch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Launch {
-    /// Blocks by axis.
+    /// Number of blocks along each axis.
     pub grid: [u32; 3],
-    /// Threads of a block by axis.
+    /// Number of threads of a block along each axis.
     pub block: [u32; 3],
-    /// Bytes of dynamic shared memory.
+    /// Size of the dynamic shared memory of a block, in bytes.
     pub dynamic_shared: u64,
-    /// True if all blocks have to be resident at once.
+    /// True if all blocks have to be resident at the same time.
     pub is_cooperative: bool,
     /// The order in which blocks and warps run.
     pub order: Order,
-    /// Limit on the instructions of warps; a kernel that exceeds it is stopped.
+    /// Maximum number of instructions, summed over all warps. A kernel that exceeds it is stopped with a fault.
     pub budget: u64,
 }
 
 impl Launch {
-    /// Makes a launch of `blocks` blocks with `threads` threads each, along the first axis.
+    /// Creates a one-dimensional launch of `blocks` blocks with `threads` threads each.
     #[must_use]
     pub fn new(blocks: u32, threads: u32) -> Self {
         Self {
@@ -52,23 +52,23 @@ impl Launch {
     }
 }
 
-/// An argument of a launch.
+/// An argument of a kernel.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Argument {
-    /// An address of global memory, or any other 8 bytes.
+    /// An address in global memory, or any other 8-byte value.
     U64(u64),
-    /// A number of 4 bytes.
+    /// A 4-byte integer.
     U32(u32),
-    /// A number in single precision.
+    /// A single-precision number.
     F32(f32),
-    /// A number in double precision.
+    /// A double-precision number.
     F64(f64),
-    /// A structure, as its bytes.
+    /// The bytes of a structure.
     Bytes(Vec<u8>),
 }
 
 impl Argument {
-    /// Returns the bytes of the parameter.
+    /// Returns the bytes of the argument as the kernel reads them.
     #[must_use]
     pub fn bytes(&self) -> Vec<u8> {
         match self {
@@ -81,29 +81,29 @@ impl Argument {
     }
 }
 
-/// The report of a launch that ended without a fault.
+/// What a launch that ended without a fault has done.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Report {
-    /// Instructions of warps.
+    /// Number of instructions that warps executed.
     pub steps: u64,
-    /// Instructions of threads.
+    /// Number of instructions that threads executed: the sum of active lanes over all warp instructions.
     pub thread_steps: u64,
-    /// Blocks that are resident at once.
+    /// Number of blocks that are resident at the same time.
     pub resident_blocks: u32,
     /// The output of the kernel's `printf`.
     pub printed: String,
 }
 
-/// A block's place in its grid.
+/// The position of a block in its grid, and the sizes of the launch.
 #[derive(Debug, Clone)]
 pub(crate) struct Identity {
     pub(crate) block: [u32; 3],
     pub(crate) blocks: [u32; 3],
     pub(crate) threads: [u32; 3],
-    /// Bytes of shared memory, and of its dynamic part.
+    /// Size in bytes of the block's shared memory, including the dynamic part, and size of the dynamic part alone.
     pub(crate) shared_bytes: u64,
     pub(crate) dynamic_shared: u64,
-    /// The block's index among the resident blocks, which a later block takes over.
+    /// Index of the block among the resident blocks. A later block reuses the index of a block that has ended.
     pub(crate) resident: usize,
 }
 
@@ -112,17 +112,17 @@ impl Identity {
         self.threads.iter().product()
     }
 
-    /// Returns the lanes of a warp that have a thread.
+    /// Returns a mask of the lanes of a warp that have a thread.
     pub(crate) fn lanes(&self, warp: u32) -> u32 {
         u32::MAX >> (32 - (self.threads_of_block() - warp * 32).min(32))
     }
 
-    /// Returns the index of a thread, given its number in the block.
+    /// Returns the three-dimensional index of a thread, given its number in the block.
     pub(crate) fn index(&self, number: u32) -> [u32; 3] {
         index(number, self.threads)
     }
 
-    /// Returns the thread of a warp's lane.
+    /// Returns the thread that runs in a lane of a warp.
     pub(crate) fn thread(&self, warp: u32, lane: usize) -> Thread {
         Thread { block: self.block, thread: self.index(warp * 32 + u32::take(lane as u64)) }
     }
@@ -132,15 +132,15 @@ impl Identity {
     }
 }
 
-/// Returns the index of a number; the first axis changes fastest.
+/// Returns the three-dimensional index of a block or thread number. The first axis changes fastest.
 pub(crate) fn index(number: u32, [x, y, _]: [u32; 3]) -> [u32; 3] {
     [number % x, number / x % y, number / x / y]
 }
 
-/// Rounds of turns without the end of a block, after which more blocks start.
+/// Number of rounds in which no block ends, after which more blocks start.
 const ROUNDS: u32 = 64;
 
-/// A running grid.
+/// The state of a running grid.
 pub(super) struct Grid<'a> {
     pub(super) kernel: &'a Kernel,
     pub(super) memory: &'a mut Memory,
@@ -153,7 +153,7 @@ pub(super) struct Grid<'a> {
     pub(super) printed: String,
 }
 
-/// Runs a grid.
+/// Runs a grid to its end, and calls the observers along the way.
 pub(crate) fn run<'a>(
     memory: &'a mut Memory,
     kernel: &'a Kernel,
@@ -175,7 +175,7 @@ pub(crate) fn run<'a>(
     };
     let blocks: u32 = launch.grid.iter().product();
     let mut random = Random(if let Order::Random(seed) = launch.order { seed } else { 0 });
-    // A random order is a walk around the grid, whose step reaches every block.
+    // A random order visits the blocks with a stride that is coprime to their number, and so reaches each block once.
     let (first, stride) = match launch.order {
         Order::Random(_) => (random.below(blocks), coprime(random.below(blocks), blocks)),
         _ => (0, 1),
@@ -185,10 +185,10 @@ pub(crate) fn run<'a>(
         _ => u32::take((u64::from(first) + u64::from(at) * u64::from(stride)) % u64::from(blocks)),
     };
     let mut queue = (0..blocks).map(number);
-    // A block takes the place of one that has ended. Few blocks start at first, so that their registers stay in the CPU's caches.
+    // A new block reuses the entry of a block that has ended. Only a few blocks run at first, so that their registers stay in the CPU's caches.
     let mut resident: Vec<Option<Block>> = (0..blocks.min(resident_blocks)).map(|_| None).collect();
     let (mut begun, mut rounds) = (1, 0);
-    // A random order may miss the warps that can run. All warps then have one turn, in order.
+    // A random order may leave out the only warps that can run. If nothing ran in a round, the next round runs all warps in order.
     let mut is_in_order = false;
     loop {
         let mut has_run = false;
@@ -228,7 +228,7 @@ pub(crate) fn run<'a>(
             return Ok(Report { steps, thread_steps, resident_blocks, printed });
         };
         if begun < resident.len() && (!has_run || rounds > ROUNDS) {
-            // They may wait for blocks that have not started.
+            // The running blocks may be waiting for blocks that have not started.
             (begun, rounds) = ((2 * begun).min(resident.len()), 0);
         } else if !has_run && (is_in_order || !matches!(launch.order, Order::Random(_))) {
             let fault = waiting.waiting(kernel);
@@ -240,7 +240,7 @@ pub(crate) fn run<'a>(
     }
 }
 
-/// Lays out the launch's parameters as the kernel reads them.
+/// Lays out the arguments in the kernel's parameter memory.
 fn parameters(kernel: &Kernel, arguments: &[Argument]) -> Result<Vec<u8>, Fault> {
     let name = &kernel.name;
     if arguments.len() != kernel.parameters.len() {
@@ -261,12 +261,12 @@ fn parameters(kernel: &Kernel, arguments: &[Argument]) -> Result<Vec<u8>, Fault>
     Ok(all)
 }
 
-/// Limit on a block's registers and local memory in bytes.
+/// Limit on the size of a block's registers and local memory, in bytes.
 const BLOCK_BYTES: u64 = 512 << 20;
-/// Limit on the registers of all resident blocks in bytes, unless a cooperative launch needs more.
+/// Limit on the size of the registers of all resident blocks, in bytes. A cooperative launch may exceed it.
 const RESIDENT_BYTES: u64 = 256 << 20;
 
-/// Returns how many blocks run at once within the limits of the GPU.
+/// Returns how many blocks can be resident at the same time within the limits of the GPU.
 fn resident_blocks(kernel: &Kernel, launch: &Launch) -> Result<u32, Fault> {
     let refuse = |message: String| Err(Fault::new(Cause::Launch, message));
     let name = &kernel.name;
@@ -301,7 +301,7 @@ fn resident_blocks(kernel: &Kernel, launch: &Launch) -> Result<u32, Fault> {
     Ok(u32::try_from(at_once.min(by_memory)).unwrap_or(1))
 }
 
-/// Marsaglia's xorshift64*: enough to choose an order.
+/// Marsaglia's xorshift64*, which is good enough for choosing an order.
 struct Random(u64);
 
 impl Random {
@@ -315,7 +315,7 @@ impl Random {
     }
 }
 
-/// Returns the next number that has no divisor in common with another.
+/// Returns the smallest number from `from` upwards that is coprime to `with`.
 fn coprime(from: u32, with: u32) -> u32 {
     let divisor = |mut a: u32, mut b: u32| {
         while b != 0 {

@@ -1,4 +1,4 @@
-//! Global memory: buffers with red zones between them.
+//! Global memory: buffers that are separated by unused addresses (red zones).
 
 use super::LIMITS;
 use crate::compute::Lanes;
@@ -6,24 +6,24 @@ use crate::{Cause, Fault, Gpu};
 use std::cell::Cell;
 use std::ops::Range;
 
-/// Address of the first buffer, far from 0.
+/// Address of the first buffer. It is far from 0, so that null pointers with an offset are detected.
 const FIRST: u64 = 0x7_0000_0000;
-/// Unused bytes between buffers: more than an index of 32 bits reaches in an array of 4-byte numbers.
+/// Number of unused bytes between buffers. A 32-bit index into an array of 4-byte numbers cannot cross them.
 pub(super) const RED_ZONE: u64 = 16 << 30;
-/// Each byte of new memory: numbers are NaN, and integers -1.
+/// Value of each byte in new memory. Floating-point numbers are then NaN, and signed integers are -1.
 pub(super) const POISON: u8 = 0xff;
 
-/// The unwritten bits of a buffer.
+/// Which bits of a buffer have never been written.
 #[derive(Debug, Clone)]
 pub(crate) enum Unwritten {
     All,
     Nothing,
-    /// A set bit is unwritten, byte by byte.
+    /// A mask with a byte for each byte of the buffer. A set bit is unwritten.
     Bits(Vec<u8>),
 }
 
 impl Unwritten {
-    /// Returns the unwritten bits of a buffer with `length` bytes; `None` if everything has been written.
+    /// Returns the unwritten bits of a buffer with `length` bytes; `None` if all of the buffer has been written.
     pub(crate) fn bits(&mut self, length: usize) -> Option<&mut [u8]> {
         if matches!(self, Self::All) {
             *self = Self::Bits(vec![0xff; length]);
@@ -49,14 +49,14 @@ impl Buffer {
     }
 }
 
-/// All buffers, sorted by address.
+/// All buffers of global memory, sorted by address.
 #[derive(Debug, Default, Clone)]
 pub(crate) struct Memory {
     pub(crate) buffers: Vec<Buffer>,
-    /// The buffer that was found last.
+    /// Index of the buffer that the latest search found. The next search tries it first.
     last: Cell<usize>,
     used: u64,
-    /// Registers of ended warps, kept for later ones: new pages cost more than a short kernel.
+    /// Registers of warps that have ended, kept for later warps: allocating new pages takes longer than a short kernel.
     pub(crate) spare_rows: Vec<Vec<Lanes>>,
 }
 
@@ -83,7 +83,7 @@ impl Memory {
         self.index(address).map(|at| &mut self.buffers[at])
     }
 
-    /// Returns the buffer that contains some bytes, and where they are in it.
+    /// Returns the buffer that contains all bytes of a range, and the position of the range in the buffer.
     fn range(&mut self, address: u64, length: usize) -> Result<(&mut Buffer, Range<usize>), Fault> {
         let found = self.buffer(address).and_then(|buffer| {
             let start = usize::try_from(address - buffer.start).ok()?;
@@ -94,19 +94,19 @@ impl Memory {
         found.ok_or_else(|| Fault::new(Cause::OutOfBounds, message()))
     }
 
-    /// Returns the buffer that contains an address or is nearest to it.
+    /// Returns the buffer that contains an address, or else the buffer nearest to it.
     pub(super) fn nearest(&self, address: u64) -> Option<&Buffer> {
-        // One of the two is 0.
+        // At most one of the two differences is not 0.
         let distance = |buffer: &&Buffer| buffer.start.saturating_sub(address) + address.saturating_sub(buffer.end());
         self.buffers.iter().min_by_key(distance)
     }
 }
 
 impl Gpu {
-    /// Allocates `bytes` bytes of global memory and returns their address. Each number in them is NaN.
+    /// Allocates `bytes` bytes of global memory and returns their address. Floating-point numbers in new memory are NaN.
     ///
     /// # Errors
-    /// If the memory is full.
+    /// If global memory is full.
     pub fn allocate(&mut self, bytes: u64) -> Result<u64, Fault> {
         let memory = &mut self.memory;
         let start = memory.buffers.last().map_or(FIRST, |last| (last.end() + RED_ZONE).next_multiple_of(512));
@@ -121,7 +121,7 @@ impl Gpu {
         Ok(start)
     }
 
-    /// Frees the buffer at an address.
+    /// Frees the buffer that begins at an address.
     pub fn free(&mut self, address: u64) {
         let memory = &mut self.memory;
         if let Some(at) = memory.buffers.iter().position(|buffer| buffer.start == address) {
@@ -133,7 +133,7 @@ impl Gpu {
     /// Copies bytes to global memory.
     ///
     /// # Errors
-    /// If one buffer does not contain all of them.
+    /// If the bytes are not all in one buffer.
     pub fn write(&mut self, address: u64, bytes: &[u8]) -> Result<(), Fault> {
         if bytes.is_empty() {
             return Ok(());
@@ -148,10 +148,10 @@ impl Gpu {
         Ok(())
     }
 
-    /// Copies bytes from global memory.
+    /// Copies bytes from global memory into a slice.
     ///
     /// # Errors
-    /// If one buffer does not contain all of them.
+    /// If the bytes are not all in one buffer.
     pub fn read(&mut self, address: u64, bytes: &mut [u8]) -> Result<(), Fault> {
         if !bytes.is_empty() {
             let (buffer, range) = self.memory.range(address, bytes.len())?;

@@ -1,6 +1,7 @@
-//! The emulated GPU: its memory, and how a grid runs on it.
+//! The emulated GPU: its memory, and how it runs a grid.
 //!
-//! Several blocks of a grid are resident and run in turn. A block has warps, and a warp runs splits: groups of lanes at the same instruction.
+//! Several blocks of a grid are resident and take turns. A block consists of warps. A warp consists of splits: groups of lanes that are at the same
+//! instruction.
 
 mod access;
 mod block;
@@ -25,36 +26,36 @@ pub use observer::AccessKind;
 pub(crate) use observer::{Moment, Observer, Request, start};
 pub(crate) use warp::{lanes, lanes_where};
 
-/// Generic addresses of shared memory have this bit.
+/// Bit that is set in generic addresses of shared memory.
 pub(crate) const SHARED_WINDOW: u64 = 1 << 56;
-/// Generic addresses of local memory have this bit.
+/// Bit that is set in generic addresses of local memory.
 pub(crate) const LOCAL_WINDOW: u64 = 1 << 57;
 
 /// The limits of the emulated GPU.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
-    /// Compute capability.
+    /// Compute capability: major and minor number.
     pub capability: (u32, u32),
-    /// Multiprocessors.
+    /// Number of multiprocessors.
     pub multiprocessors: u32,
-    /// Most threads of a block.
+    /// Maximum number of threads in a block.
     pub block_threads: u32,
-    /// Most threads of a multiprocessor.
+    /// Maximum number of resident threads on a multiprocessor.
     pub multiprocessor_threads: u32,
-    /// Most blocks of a multiprocessor.
+    /// Maximum number of resident blocks on a multiprocessor.
     pub multiprocessor_blocks: u32,
-    /// Bytes of shared memory of a block.
+    /// Maximum size of a block's shared memory, in bytes.
     pub block_shared_bytes: u64,
-    /// Bytes of shared memory of a multiprocessor.
+    /// Size of a multiprocessor's shared memory, in bytes.
     pub multiprocessor_shared_bytes: u64,
-    /// Bytes of shared memory that the system reserves in each block.
+    /// Shared memory that the system reserves in each block, in bytes.
     pub reserved_shared_bytes: u64,
-    /// Bytes of global memory.
+    /// Size of global memory, in bytes.
     pub global_bytes: u64,
 }
 
 impl Limits {
-    /// Returns how many blocks with these threads and bytes of shared memory fit on a multiprocessor at once.
+    /// Returns how many blocks with this many threads and bytes of shared memory fit on a multiprocessor.
     #[must_use]
     pub fn resident_blocks(&self, threads: u32, shared_bytes: u64) -> u32 {
         let by_threads = self.multiprocessor_threads / threads.next_multiple_of(32).max(32);
@@ -63,7 +64,7 @@ impl Limits {
     }
 }
 
-/// The emulated GPU: compute capability 8.0 with four multiprocessors.
+/// The limits of the emulated GPU, which has compute capability 8.0 and four multiprocessors.
 pub const LIMITS: Limits = Limits {
     capability: (8, 0),
     multiprocessors: 4,
@@ -82,7 +83,7 @@ pub struct Gpu {
     pub(crate) memory: Memory,
 }
 
-/// A module whose variables are in a GPU's memory.
+/// A module that has been loaded: its variables are in the memory of a GPU.
 #[derive(Debug, Clone)]
 pub struct Loaded {
     module: Module,
@@ -90,26 +91,26 @@ pub struct Loaded {
 }
 
 impl Loaded {
-    /// Decodes an entry.
+    /// Decodes an entry function of the module.
     ///
     /// # Errors
-    /// If there is no such entry, or if it has an instruction that is not supported.
+    /// If there is no entry with this name, or if it has an unsupported instruction.
     pub fn kernel(&self, name: &str) -> Result<Kernel, Refusal> {
         Kernel::new(&self.module, &self.addresses, name)
     }
 }
 
 impl Gpu {
-    /// Makes a GPU with empty memory.
+    /// Creates a GPU with empty memory.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Puts a module's variables into global memory.
+    /// Loads a module: allocates its variables in global memory.
     ///
     /// # Errors
-    /// If the memory is full.
+    /// If global memory is full.
     pub fn load(&mut self, module: &Module) -> Result<Loaded, Fault> {
         let mut addresses = Vec::new();
         for variable in &module.variables {
@@ -125,13 +126,13 @@ impl Gpu {
         Ok(Loaded { module: module.clone(), addresses })
     }
 
-    /// Runs a kernel to its end.
+    /// Runs a kernel to its end, without checks for races, barriers or unwritten values.
     ///
     /// # Errors
-    /// If the launch is impossible, or the kernel has a fault; memory is then as the kernel left it.
+    /// If the launch is impossible, or if the kernel has a fault. Memory then stays as the kernel left it.
     pub fn launch(&mut self, kernel: &Kernel, launch: &Launch, arguments: &[Argument]) -> Result<Report, Fault> {
         let report = run(&mut self.memory, kernel, launch, arguments, Vec::new());
-        // Without checks, everything counts as written.
+        // Without checks nothing tracks unwritten values, so all memory counts as written.
         self.memory.buffers.iter_mut().for_each(|buffer| buffer.unwritten = Unwritten::Nothing);
         report
     }

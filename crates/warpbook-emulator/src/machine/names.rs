@@ -1,9 +1,9 @@
-//! Names of buffers: the arguments that hold their addresses, or the module's variables.
+//! Names of buffers in messages. A buffer is named after the argument that has its address, or after the module's variable.
 
 use super::launch::Argument;
 use crate::Kernel;
 
-/// Addresses of buffers with the names that messages give them.
+/// The address and the name of each buffer.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Names(Vec<(u64, String)>);
 
@@ -16,7 +16,7 @@ impl Names {
                 Some(name) => format!("argument {number} (`{name}`)"),
                 None => format!("argument {number}"),
             };
-            // A structure may hold several addresses.
+            // A structure may contain several addresses.
             let words = argument.bytes();
             let (words, _) = words.as_chunks::<8>();
             all.extend(words.iter().map(|word| (u64::from_le_bytes(*word), name.clone())));

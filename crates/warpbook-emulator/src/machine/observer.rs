@@ -1,6 +1,6 @@
-//! The view of a launch that checks and counts have.
+//! The interface through which checks and counts observe a launch.
 //!
-//! A launch tells everything to each observer of a list. If the list is empty, it gathers nothing.
+//! A launch calls each of its observers. Without observers it gathers no information.
 
 use super::launch::Identity;
 use super::memory::Memory;
@@ -9,23 +9,23 @@ use crate::compute::Lanes;
 use crate::program::{Access, Collective, Kernel, Step};
 use crate::{Cause, Fault, Thread};
 
-/// An instruction that is about to run, with its warp's registers before it.
+/// An instruction that is about to run, and the state of its warp and memory before it runs.
 pub(crate) struct Moment<'a> {
     pub(crate) kernel: &'a Kernel,
-    /// The block that runs.
+    /// The block to which the warp belongs.
     pub(crate) identity: &'a Identity,
-    /// The warp's number in its block.
+    /// Number of the warp in its block.
     pub(crate) warp: u32,
-    /// The index of the instruction in the kernel's steps.
+    /// Index of the instruction in the kernel's steps.
     pub(crate) at: u32,
-    /// Lanes at the instruction, and the lanes for which its guard holds.
+    /// The lanes that are at the instruction, and the lanes whose guard predicate is true.
     pub(crate) lanes: u32,
     pub(crate) active: u32,
     pub(crate) rows: &'a [Lanes],
-    /// Global memory and the block's shared memory, before the instruction.
+    /// Global memory and the block's shared memory before the instruction runs.
     pub(crate) memory: &'a Memory,
     pub(crate) shared: &'a [u8],
-    /// Names of buffers for messages.
+    /// Names of buffers in messages.
     pub(crate) names: &'a Names,
 }
 
@@ -34,47 +34,47 @@ impl<'a> Moment<'a> {
         &self.kernel.steps[self.at as usize]
     }
 
-    /// Returns the thread of a lane.
+    /// Returns the thread that runs in a lane.
     pub(crate) fn thread(&self, lane: usize) -> Thread {
         self.identity.thread(self.warp, lane)
     }
 
-    /// Makes a fault of a lane at the instruction.
+    /// Creates a fault that a lane causes at this instruction.
     pub(crate) fn fault(&self, cause: Cause, lane: usize, message: impl Into<String>) -> Fault {
         Fault { thread: Some(self.thread(lane)), ..Fault::new(cause, message) }.at(self.step())
     }
 }
 
-/// The kind of an access to memory.
+/// How an instruction accesses memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum AccessKind {
-    /// Reads memory.
+    /// The instruction reads memory.
     Load,
-    /// Writes memory.
+    /// The instruction writes memory.
     Store,
-    /// Reads and writes memory in one step.
+    /// The instruction reads and writes memory atomically.
     Atomic,
 }
 
-/// An access of a warp to memory: its active lanes are about to access it at valid addresses.
+/// An access of a warp to memory. Its active lanes are about to access valid addresses.
 pub(crate) struct Request<'a> {
     pub(crate) moment: &'a Moment<'a>,
     pub(crate) access: &'a Access,
     pub(crate) kind: AccessKind,
-    /// Elements of `access.bytes` bytes that each lane accesses.
+    /// Number of elements that each lane accesses; each has `access.bytes` bytes.
     pub(crate) elements: usize,
-    /// A generic address for each lane; those of shared and local memory have their windows' bits.
+    /// Generic address of each lane's access. Addresses of shared and local memory have their window bits set.
     pub(crate) addresses: &'a Lanes,
 }
 
 impl Request<'_> {
-    /// Returns how many bytes each lane accesses.
+    /// Returns the number of bytes that each lane accesses.
     pub(crate) fn bytes(&self) -> u64 {
         u64::from(self.access.bytes) * self.elements as u64
     }
 }
 
-/// Puts the state of a block that starts where its predecessor's is; the places of resident blocks begin in order.
+/// Stores the state of a new block at its index among the resident blocks, in place of a block that has ended. New indices are used in ascending order.
 pub(crate) fn start<T>(blocks: &mut Vec<T>, identity: &Identity, block: T) {
     match blocks.get_mut(identity.resident) {
         Some(place) => *place = block,
@@ -82,12 +82,12 @@ pub(crate) fn start<T>(blocks: &mut Vec<T>, identity: &Identity, block: T) {
     }
 }
 
-/// Watches a launch. An error ends it.
+/// An observer of a launch. If a method returns an error, the launch ends.
 pub(crate) trait Observer {
     /// Called when a block becomes resident.
     fn block_starts(&mut self, _identity: &Identity) {}
 
-    /// Called before an instruction runs. At a branch, `active` lanes take it, and the other `lanes` do not.
+    /// Called before an instruction runs. At a branch, the lanes in `active` jump, and the remaining lanes in `lanes` do not.
     fn step(&mut self, _moment: &Moment) -> Result<(), Fault> {
         Ok(())
     }
@@ -97,12 +97,12 @@ pub(crate) trait Observer {
         Ok(())
     }
 
-    /// Called before lanes perform a collective operation, in groups that reached it at the same instruction. The moment's lanes are those that came last.
+    /// Called before lanes perform a collective operation. Each group in `_parties` reached it at its own instruction; the lanes of `_moment` arrived last.
     fn collective(&mut self, _moment: &Moment, _parties: &[(u32, &Collective)]) -> Result<(), Fault> {
         Ok(())
     }
 
-    /// Called when a barrier is complete, with the lanes of each warp that wait there; lanes that only arrive are not among them.
+    /// Called when a barrier is complete, with a mask of the waiting lanes of each warp. Lanes that arrive without waiting are not included.
     fn barrier(&mut self, _: &Identity, _number: usize, _waiting: &[(u32, u32)]) -> Result<(), Fault> {
         Ok(())
     }

@@ -1,4 +1,4 @@
-//! `printf` and assertions: calls of the runtime.
+//! Runtime calls: `printf` and failed assertions.
 
 use super::access::{read, write};
 use super::block::Context;
@@ -7,12 +7,12 @@ use crate::compute::Word;
 use crate::ptx::Space;
 use crate::{Cause, Fault};
 
-/// Limit on the bytes that a launch prints; like a GPU, the emulator drops the rest.
+/// Limit on the number of bytes that a launch prints. Like a GPU, the emulator drops further output.
 const MOST_PRINTED: usize = 1 << 20;
-/// Limit on the bytes of a text from a kernel, and of a padded number.
+/// Limit on the length in bytes of a string in a kernel, and of a padded number.
 const MOST_TEXT: usize = 4096;
 
-/// Prints each active lane's line. `vprintf` takes two addresses: of the format, and of the arguments, which are adjacent.
+/// Formats and prints the output of each active lane. `vprintf` takes the address of the format, and the address of the arguments, which are contiguous.
 pub(super) fn print(
     warp: &mut Warp,
     [format, arguments, result]: [i64; 3],
@@ -47,7 +47,7 @@ pub(super) fn assertion(warp: &mut Warp, places: &[i64; 3], context: &mut Contex
     warp.fault(Cause::Trap, message, lane, context)
 }
 
-/// A call by one lane.
+/// A `printf` or assertion call by one lane.
 struct Call<'w, 'c, 'g> {
     warp: &'w mut Warp,
     context: &'w mut Context<'c, 'g>,
@@ -57,14 +57,14 @@ struct Call<'w, 'c, 'g> {
 }
 
 impl Call<'_, '_, '_> {
-    /// Reads a parameter of 8 bytes from the thread's frame.
+    /// Reads an 8-byte parameter of the call from the thread's frame.
     fn parameter(&mut self, place: i64) -> u64 {
         self.warp
             .bytes(self.lane, (Space::Local, place.cast_unsigned()), 8, self.context)
             .map_or(0, |bytes| read(bytes))
     }
 
-    /// Reads a text that ends with a zero byte.
+    /// Reads a string that ends with a zero byte; `None` if it is not in valid memory.
     fn text(&mut self, address: u64) -> Option<String> {
         let mut bytes = Vec::new();
         while bytes.len() < MOST_TEXT {
@@ -128,7 +128,7 @@ impl Call<'_, '_, '_> {
         out
     }
 
-    /// Formats the next argument, without padding.
+    /// Formats the next argument without padding.
     fn converted(&mut self, kind: char, bytes: usize, precision: Option<usize>) -> String {
         match kind {
             '%' => "%".to_owned(),
@@ -151,7 +151,7 @@ impl Call<'_, '_, '_> {
     }
 }
 
-/// Formats a number as C prints it.
+/// Formats a floating-point number as C does.
 fn real(value: f64, kind: char, precision: usize) -> String {
     let scientific = |precision: usize| {
         let text = format!("{value:.precision$e}");

@@ -1,4 +1,4 @@
-//! Instructions that change the registers of their active lanes.
+//! Execution of instructions that change registers or memory, but not the control flow.
 
 use super::block::Context;
 use super::print;
@@ -45,7 +45,7 @@ impl Warp {
                 let lane = active.trailing_zeros() as usize;
                 return Err(self.fault(Cause::Trap, "The kernel stopped itself with a trap.", lane, context));
             }
-            // The warp's loop handles jumps and waits; hints and fences change no register.
+            // `Warp::advance` handles jumps and waits. Hints and fences change no register.
             Action::Branch(_)
             | Action::BranchTable(..)
             | Action::Exit

@@ -1,8 +1,8 @@
-//! A warp: 32 lanes, in splits that part at branches and meet again.
+//! A warp: 32 lanes in groups (splits) that diverge at branches and reconverge later.
 //!
-//! A split is a group of lanes at the same instruction. Where a branch sends its lanes different ways, a join is made at the branch's immediate post-dominator:
-//! splits that get there wait until all lanes have arrived or exited, and continue as one. Every split of a warp runs in turn, so that lanes may wait for
-//! others of their own warp. Lanes that have waited at a join for too long go on without the others.
+//! A split is a group of lanes at the same instruction. If lanes diverge at a branch, a join is created at the branch's immediate post-dominator. Splits that
+//! reach it wait until all its lanes have arrived or exited, and then continue as one split. The splits of a warp take turns, so that lanes may wait for other
+//! lanes of their warp. Lanes that have waited at a join for too long continue without the others.
 
 use super::block::Context;
 use super::launch::Identity;
@@ -12,57 +12,57 @@ use crate::program::{Action, Kernel, Lane, NONE, Row, RowKind, SPECIALS, Step};
 use crate::{Cause, Fault};
 use std::collections::VecDeque;
 
-/// Instructions in a split's turn.
+/// Number of instructions in one turn of a split.
 const QUANTUM: u32 = 2000;
-/// Turns after which lanes that wait at a join go on without the others.
+/// Number of turns after which lanes that wait at a join continue without the missing lanes.
 const PATIENCE: u32 = 50;
 
-/// Lanes at the same instruction.
+/// A group of lanes that are at the same instruction.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Split {
     pub(super) at: u32,
     pub(super) lanes: u32,
-    /// The innermost join that expects it, or [`NONE`].
+    /// The innermost join at which this split has to arrive; [`NONE`] if there is none.
     pub(super) join: u32,
     pub(super) waits: Waits,
 }
 
-/// The reason for which a split waits.
+/// What a split waits for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Waits {
     No,
-    /// A barrier of the block.
+    /// The split waits at a barrier of the block, which has this number.
     Barrier(usize),
-    /// Other lanes of the warp, by the mask that the instruction names.
+    /// The split waits for other lanes of the warp. The mask is an operand of the instruction.
     Lanes(u32),
 }
 
-/// Where splits reconverge.
+/// A point at which diverged lanes reconverge.
 #[derive(Debug, Clone, Copy)]
 struct Join {
     at: u32,
     parent: u32,
     expected: u32,
     arrived: u32,
-    /// Turns in which lanes were waiting here.
+    /// Number of turns during which lanes have waited at this join.
     turns: u32,
 }
 
 #[derive(Debug)]
 pub(super) struct Warp {
     pub(super) rows: Vec<Lanes>,
-    /// Local memory: a frame for each lane, one after another.
+    /// Local memory: the frames of all lanes, one after another.
     pub(super) frames: Vec<u8>,
-    /// Lanes that have not exited.
+    /// Mask of the lanes that have not exited.
     pub(super) live: u32,
     pub(super) splits: VecDeque<Split>,
     joins: Vec<Join>,
     free_joins: Vec<u32>,
-    /// The warp's number in its block.
+    /// Number of the warp in its block.
     pub(super) number: u32,
 }
 
-/// Returns the lanes of a mask.
+/// Returns the indices of the lanes in a mask, in ascending order.
 pub(crate) fn lanes(mask: u32) -> impl Iterator<Item = usize> {
     let mut left = mask;
     std::iter::from_fn(move || {
@@ -74,13 +74,13 @@ pub(crate) fn lanes(mask: u32) -> impl Iterator<Item = usize> {
     })
 }
 
-/// Returns the lanes of a mask for which a condition holds.
+/// Returns a mask of those lanes in `mask` for which a condition is true.
 pub(crate) fn lanes_where(mask: u32, holds: impl Fn(usize) -> bool) -> u32 {
     lanes(mask).filter(|lane| holds(*lane)).fold(0, |all, lane| all | 1 << lane)
 }
 
 impl Warp {
-    /// Makes a warp of a block at its first instruction.
+    /// Creates a warp of a block, with all its lanes at the first instruction.
     pub(super) fn new(kernel: &Kernel, identity: &Identity, number: u32, mut rows: Vec<Lanes>) -> Self {
         let live = identity.lanes(number);
         rows.clear();
@@ -96,7 +96,7 @@ impl Warp {
         }
     }
 
-    /// Gives every split that can run a turn; returns true if one has run.
+    /// Gives a turn to every split that can run. Returns true if a split has run.
     pub(super) fn turn(&mut self, context: &mut Context) -> Result<bool, Fault> {
         let mut has_run = false;
         for _ in 0..self.splits.len() {
@@ -111,7 +111,7 @@ impl Warp {
         Ok(has_run)
     }
 
-    /// Runs a split until it ends, waits, or has had its turn.
+    /// Runs a split until it ends, has to wait, or has used up its turn.
     fn run(&mut self, mut split: Split, context: &mut Context) -> Result<(), Fault> {
         for _ in 0..QUANTUM {
             while split.join != NONE && self.joins[split.join as usize].at == split.at {
@@ -134,7 +134,7 @@ impl Warp {
         Ok(())
     }
 
-    /// Returns the lanes for which an instruction's guard holds.
+    /// Returns a mask of those lanes in `mask` for which an instruction's guard predicate is true.
     fn active(&self, step: &Step, mask: u32) -> u32 {
         let Some((guard, is_negated)) = step.guard else { return mask };
         let row = self.row(guard);
@@ -142,7 +142,7 @@ impl Warp {
         mask & if is_negated { !holds } else { holds }
     }
 
-    /// Runs one instruction; returns what goes on at once.
+    /// Runs one instruction. Returns the split that continues; `None` if the split has ended or waits.
     fn advance(&mut self, mut split: Split, step: &Step, context: &mut Context) -> Result<Option<Split>, Fault> {
         context.count()?;
         context.observe(self, |observer, moment| observer.step(moment))?;
@@ -192,7 +192,7 @@ impl Warp {
         Ok(Some(split))
     }
 
-    /// Returns the split with its active lanes only; the others go on by themselves.
+    /// Returns the split with only its active lanes. The other lanes become a split that skips the instruction.
     fn only(&mut self, split: Split, active: u32) -> Split {
         let others = split.lanes & !active;
         if others != 0 {
@@ -201,12 +201,12 @@ impl Warp {
         Split { lanes: active, ..split }
     }
 
-    /// Sends lanes different ways; returns the one that goes on at once.
+    /// Divides a split whose lanes jump to different targets. Returns the part that runs next; the others wait for their turns.
     fn part(&mut self, split: Split, meet: u32, ways: &[(u32, u32)]) -> Split {
         let mut taken = ways.iter().filter(|(lanes, _)| *lanes != 0);
         let Some(&(first_lanes, first_target)) = taken.next() else { return split };
         let mut join = split.join;
-        // An existing join at the same place, such as one of a loop's earlier rounds, is used again.
+        // Reuses a join at the same instruction, which an earlier iteration of a loop may have created.
         let is_there = join != NONE && self.joins[join as usize].at == meet;
         if first_lanes != split.lanes && meet != NONE && !is_there {
             let new = Join { at: meet, parent: join, expected: split.lanes, arrived: 0, turns: 0 };
@@ -227,25 +227,25 @@ impl Warp {
         u32::try_from(self.joins.len() - 1).unwrap_or(NONE)
     }
 
-    /// Lets a split arrive at its join; returns the joined split if all lanes have arrived.
+    /// Makes a split arrive at its join. Returns the reconverged split if all expected lanes have arrived.
     fn arrive(&mut self, split: Split) -> Option<Split> {
         self.joins[split.join as usize].arrived |= split.lanes;
         self.release(split.join)
     }
 
-    /// Ends a join if all that are expected have arrived.
+    /// Removes a join if all expected lanes have arrived.
     fn release(&mut self, join: u32) -> Option<Split> {
         let Join { at, parent, expected, arrived, .. } = self.joins[join as usize];
         if arrived != expected {
             return None;
         }
         self.free_joins.push(join);
-        // A free join has no instruction, so that no split arrives there.
+        // Clears the instruction of the unused join, so that no split arrives at it.
         self.joins[join as usize].at = NONE;
         (arrived != 0).then_some(Split { at, lanes: arrived, join: parent, waits: Waits::No })
     }
 
-    /// Ends lanes, for which joins and collective operations no longer wait.
+    /// Makes lanes exit. Joins and collective operations no longer wait for them.
     fn exit(&mut self, gone: u32, mut join: u32, context: &mut Context) -> Result<(), Fault> {
         self.live &= !gone;
         while join != NONE {
@@ -260,7 +260,7 @@ impl Warp {
         self.complete_collectives(context)
     }
 
-    /// Lets lanes go on that have waited too long for a split.
+    /// Lets lanes continue that have waited too long for this split.
     fn lose_patience(&mut self, split: &Split) {
         let mut join = split.join;
         while join != NONE {
@@ -273,7 +273,7 @@ impl Warp {
         }
     }
 
-    /// Lets lanes at joins go on when the missing lanes wait for them elsewhere; returns true if there are such lanes.
+    /// Lets lanes that wait at joins continue, because the missing lanes wait elsewhere. Returns true if there were such lanes.
     pub(super) fn give_up_joins(&mut self) -> bool {
         let waiting = (0..).zip(&self.joins).filter(|(_, join)| join.at != NONE && join.arrived != 0);
         let waiting: Vec<u32> = waiting.map(|(join, _)| join).collect();
@@ -281,7 +281,7 @@ impl Warp {
         !waiting.is_empty()
     }
 
-    /// Lets the lanes that have arrived at a join go on without the others.
+    /// Lets the lanes that have arrived at a join continue without the missing lanes.
     fn go_on(&mut self, join: u32) {
         let waiting = &mut self.joins[join as usize];
         let met = Split { at: waiting.at, lanes: waiting.arrived, join: waiting.parent, waits: Waits::No };
@@ -291,7 +291,7 @@ impl Warp {
         self.splits.push_back(met);
     }
 
-    /// Makes a fault of one lane.
+    /// Creates a fault that one lane causes.
     pub(super) fn fault(&self, cause: Cause, message: impl Into<String>, lane: usize, context: &Context) -> Fault {
         Fault { thread: Some(context.identity.thread(self.number, lane)), ..Fault::new(cause, message) }
     }
@@ -300,7 +300,7 @@ impl Warp {
         &self.rows[row as usize]
     }
 
-    /// Sets the active lanes of a row; does nothing for [`NONE`].
+    /// Stores the values of the active lanes in a register row. Does nothing if the row is [`NONE`].
     pub(super) fn set(&mut self, row: Row, active: u32, values: &Lanes) {
         if row == NONE {
             return;
@@ -314,7 +314,7 @@ impl Warp {
     }
 }
 
-/// Returns the initial contents of a row.
+/// Returns the initial values of a register row.
 fn first_row(kind: RowKind, kernel: &Kernel, identity: &Identity, warp: u32) -> Lanes {
     match kind {
         RowKind::Register(_) => [kind.register_mask(); LANES],

@@ -1,34 +1,34 @@
-//! Steps of the interpreter: instructions whose operands are rows of a warp's registers.
+//! The interpreter's instructions. Their operands are rows: registers or constants across the 32 lanes of a warp.
 
 use crate::compute::{Combine, Compare, Compute};
 use crate::ptx::{Place, Space};
 use std::sync::Arc;
 
-/// A row of a warp's registers: a register, a constant or a special register, 32 lanes wide.
+/// Index of a row: a register, constant or special register with a value for each of the 32 lanes.
 pub(crate) type Row = u32;
 
-/// No row, or no instruction.
+/// Marks a missing row or instruction.
 pub(crate) const NONE: u32 = u32::MAX;
 
-/// Computes the new value of an atomic from the old one and two operands.
+/// Computes the new value of an atomic operation from the old value and two operands.
 pub(crate) type Update = fn(u64, u64, u64) -> u64;
 
-/// One instruction, ready to run.
+/// A decoded instruction.
 #[derive(Debug, Clone)]
 pub(crate) struct Step {
-    /// The predicate that guards it, and true if the predicate has to be false.
+    /// The guard predicate, and true if the instruction runs only where the predicate is false.
     pub(crate) guard: Option<(Row, bool)>,
     pub(crate) action: Action,
-    /// The opcode with its modifiers; empty for the exit at the end.
+    /// The opcode with its modifiers; empty for the exit that is added after the last instruction.
     pub(crate) opcode: Arc<str>,
-    /// The instruction at which lanes that part here meet again, the immediate post-dominator; [`NONE`] if they do not meet.
+    /// Index of the instruction at which lanes that diverge here reconverge: the immediate post-dominator. [`NONE`] if they do not reconverge.
     pub(crate) meet: u32,
-    /// Line of the PTX.
+    /// Line number in the PTX.
     pub(crate) line: u32,
     pub(crate) place: Option<Arc<Place>>,
 }
 
-/// The action of an instruction.
+/// What an instruction does.
 #[derive(Debug, Clone)]
 pub(crate) enum Action {
     Compute {
@@ -37,7 +37,7 @@ pub(crate) enum Action {
         from: [Row; 4],
     },
     Compare(Comparison),
-    /// Packs parts of `bits` bits into one register, the first one lowest.
+    /// Packs values of `bits` bits each into one register. The first value becomes the lowest bits.
     Pack {
         into: Row,
         parts: Vec<Row>,
@@ -48,7 +48,7 @@ pub(crate) enum Action {
         parts: Vec<Row>,
         bits: u64,
     },
-    /// Loads values into registers; [`NONE`] drops a value.
+    /// Loads values into register rows. A value whose row is [`NONE`] is dropped.
     Load(Access, Vec<Row>),
     Store(Access, Vec<Row>),
     Atomic {
@@ -58,38 +58,38 @@ pub(crate) enum Action {
         operands: [Row; 2],
     },
     Branch(u32),
-    /// The index, and the targets by index.
+    /// A jump through a table, with the row of the table index, and the targets in the table.
     BranchTable(Row, Vec<u32>),
     Exit,
     Trap,
     Barrier(Barrier),
     Collective(Collective),
     ActiveMask(Row),
-    /// Reads the number of steps so far, in place of clocks or nanoseconds.
+    /// Reads the number of executed instructions, which replaces clock cycles and nanoseconds.
     Clock(Row),
-    /// A call of `vprintf`: where its parameters and its result are in the thread's frame: format, arguments, result.
+    /// A call of `vprintf`, with the offsets of its format, arguments and result in the thread's frame.
     Print([i64; 3]),
-    /// A call of `__assertfail`: where its parameters are in the thread's frame: message, file, line.
+    /// A call of `__assertfail`, with the offsets of its message, file and line in the thread's frame.
     Assertion([i64; 3]),
-    /// A fence for the GPU, or only for the block.
+    /// A memory fence for the whole GPU, or only for the block.
     Fence {
         is_for_block: bool,
     },
-    /// Lets other splits and warps run first.
+    /// Lets other lanes and warps run first, for `nanosleep`.
     Pause,
-    /// A prefetch or another hint, which changes no value.
+    /// Does nothing, for prefetches and other hints.
     Nothing,
 }
 
-/// `setp`.
+/// A comparison (`setp`).
 #[derive(Debug, Clone)]
 pub(crate) struct Comparison {
     pub(crate) compare: Compare,
     pub(crate) from: [Row; 2],
-    /// The predicate that the outcome is combined with, and true if it is negated.
+    /// The predicate with which the outcome is combined, and true if the predicate is negated.
     pub(crate) combine: Option<(Combine, Row, bool)>,
     pub(crate) into: Row,
-    /// The row of the combination with the opposite outcome.
+    /// Row for the second result: the negated outcome, combined with the same predicate.
     pub(crate) opposite_into: Row,
 }
 
@@ -97,14 +97,14 @@ pub(crate) struct Comparison {
 #[derive(Debug, Clone)]
 pub(crate) struct Access {
     pub(crate) space: Space,
-    /// Bytes of an element; a vector's elements are adjacent.
+    /// Size of an element in bytes. The elements of a vector are adjacent.
     pub(crate) bytes: u8,
-    /// Size in bytes to which a loaded element is extended with its sign; 0 if it is extended with zeros.
+    /// Size in bytes to which a loaded element is sign-extended; 0 if it is zero-extended.
     pub(crate) sign_to: u8,
     pub(crate) base: Row,
     pub(crate) offset: i64,
     pub(crate) strength: Strength,
-    /// True if the access is ordered for its own block only (`.cta`).
+    /// True if the access is ordered only with respect to threads of the same block (`.cta`).
     pub(crate) is_for_block: bool,
 }
 
@@ -119,20 +119,20 @@ pub(crate) enum Strength {
     AcquireRelease,
 }
 
-/// `bar` and `barrier`.
+/// A barrier of the block (`bar` or `barrier`).
 #[derive(Debug, Clone)]
 pub(crate) struct Barrier {
     pub(crate) number: Row,
-    /// The number of threads that meet; [`NONE`] for all threads of the block.
+    /// Row of the number of threads that meet at the barrier; [`NONE`] for all threads of the block.
     pub(crate) count: Row,
     pub(crate) kind: BarrierKind,
 }
 
-/// The action of threads at a barrier.
+/// What threads do at a barrier.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum BarrierKind {
     Wait,
-    /// The threads are counted, and go on.
+    /// The threads arrive, and continue without waiting.
     Arrive,
     Reduce {
         reduction: Reduction,
@@ -142,7 +142,7 @@ pub(crate) enum BarrierKind {
     },
 }
 
-/// A reduction of predicates over a block.
+/// How a barrier combines the predicates of a block's threads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Reduction {
     Count,
@@ -150,23 +150,23 @@ pub(crate) enum Reduction {
     Any,
 }
 
-/// An operation of the lanes that a mask names, which wait for each other.
+/// An operation among the lanes in a mask, which wait for each other.
 #[derive(Debug, Clone)]
 pub(crate) struct Collective {
     pub(crate) kind: CollectiveKind,
     pub(crate) mask: Row,
     pub(crate) into: Row,
-    /// The second result: true if a shuffle's source was in range, or if all lanes match.
+    /// Row for the second result: true if a shuffle's source is in range, or if all lanes match.
     pub(crate) predicate_into: Row,
-    /// The value; for shuffles also the lane and the clamp.
+    /// Rows of the value and, for shuffles, of the source lane and the clamp.
     pub(crate) from: [Row; 3],
     pub(crate) is_negated: bool,
 }
 
-/// An operation among lanes.
+/// The kind of a collective operation.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum CollectiveKind {
-    /// `bar.warp.sync`.
+    /// Only waits for the other lanes (`bar.warp.sync`).
     Wait,
     Shuffle(Shuffle),
     VoteAll,
@@ -175,11 +175,11 @@ pub(crate) enum CollectiveKind {
     Ballot,
     MatchAny,
     MatchAll,
-    /// `redux`, with the function that combines two values.
+    /// A reduction (`redux`), with the function that combines two values.
     Reduce(Update),
 }
 
-/// The direction of a shuffle.
+/// How a shuffle chooses the source lane.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Shuffle {
     Up,

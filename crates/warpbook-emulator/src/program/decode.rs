@@ -1,4 +1,4 @@
-//! Decoding of instructions: operands to rows, opcodes to actions.
+//! Decodes instructions: turns operands into register rows, and opcodes into actions.
 
 use super::action::{Action, Comparison, NONE, Row};
 use super::functions::{Decoder, Place};
@@ -17,7 +17,7 @@ impl<'m> Decoder<'m> {
         self.fixed_row(RowKind::Constant(value))
     }
 
-    /// Returns a variable's space, and a row that holds its address plus an offset.
+    /// Returns the state space of a variable, and a row with the variable's address plus an offset.
     pub(super) fn variable(&mut self, id: VariableId, offset: i64) -> (Space, Row) {
         let (space, start) = match self.place(id) {
             Place::Parameter(start) => (Space::Param, start),
@@ -29,7 +29,7 @@ impl<'m> Decoder<'m> {
         (space, self.constant(start.wrapping_add_signed(offset)))
     }
 
-    /// Returns the row of an operand that is read; `bytes` is the size of a constant.
+    /// Returns the row of a source operand. `bytes` is the operand's size, which constants need.
     pub(super) fn row(&mut self, operand: &Operand, bytes: u8) -> Result<Row, Refusal> {
         match operand {
             Operand::Register(register) => Ok(self.register(*register)),
@@ -48,12 +48,12 @@ impl<'m> Decoder<'m> {
         }
     }
 
-    /// Returns the row of one of a pair of results; `_` is [`NONE`].
+    /// Returns the row of one register in a pair of results; [`NONE`] for `_`.
     fn either(&self, register: Option<Register>) -> Row {
         register.map_or(NONE, |register| self.register(register))
     }
 
-    /// Returns the rows of one or two results.
+    /// Returns the rows of one or two results. The second row is [`NONE`] if there is one result.
     pub(super) fn results(&self, operand: &Operand) -> Result<(Row, Row), Refusal> {
         match operand {
             Operand::Pair(a, b) => Ok((self.either(*a), self.either(*b))),
@@ -61,7 +61,7 @@ impl<'m> Decoder<'m> {
         }
     }
 
-    /// Returns the row of the register for a result; `_` is [`NONE`].
+    /// Returns the row of a result register; [`NONE`] for `_`.
     pub(super) fn result(&self, operand: &Operand) -> Result<Row, Refusal> {
         match operand {
             Operand::Register(register) => Ok(self.register(*register)),
@@ -70,7 +70,7 @@ impl<'m> Decoder<'m> {
         }
     }
 
-    /// Returns the row of a predicate, and true if it is negated.
+    /// Returns the row of a predicate operand, and true if the predicate is negated.
     pub(super) fn predicate(&mut self, operand: &Operand) -> Result<(Row, bool), Refusal> {
         match operand {
             Operand::Not(register) => Ok((self.register(*register), true)),
@@ -78,7 +78,7 @@ impl<'m> Decoder<'m> {
         }
     }
 
-    /// Returns the operands if there are exactly `N`.
+    /// Returns the instruction's operands if there are exactly `N`.
     pub(super) fn take<const N: usize>(&self) -> Result<&'m [Operand; N], Refusal> {
         match self.current.operands.as_slice().try_into() {
             Ok(operands) => Ok(operands),
@@ -126,7 +126,7 @@ impl<'m> Decoder<'m> {
             Compute::Convert(conversion) => Compute::Convert(conversion.into_register(self.bytes_of(into))),
             other => other,
         };
-        // The opcode has the type of the operands; only the addend of a wide product has twice the width.
+        // The last type in the opcode is the operands' type, except that the addend of a wide product has twice the width.
         let bytes = self.current.opcode.rsplit('.').find_map(Type::parse).map_or(8, Type::bytes);
         let is_wide = self.current.opcode.starts_with("mad.wide");
         let mut from = [0; 4];
@@ -136,7 +136,7 @@ impl<'m> Decoder<'m> {
         Ok(Action::Compute { compute, into, from })
     }
 
-    /// Decodes `setp.lt.and.s32 p|q, a, b, c;` and the like.
+    /// Decodes comparisons such as `setp.lt.and.s32 p|q, a, b, c;`.
     fn compare(&mut self, parts: &[&str]) -> Result<Action, Refusal> {
         let (name, combine, ty) = match parts[1..] {
             [name, ty] => (name, Some(None), ty),
@@ -197,7 +197,7 @@ impl<'m> Decoder<'m> {
         Ok(Action::BranchTable(self.row(index, 4)?, targets))
     }
 
-    /// Decodes a call of the runtime.
+    /// Decodes a call of `vprintf` or `__assertfail`.
     fn call(&mut self) -> Result<Action, Refusal> {
         let (name, lists) = self.call_parts();
         let mut place = |operand: &Operand| match operand {
@@ -218,7 +218,7 @@ impl<'m> Decoder<'m> {
         }
     }
 
-    /// Decodes a conversion to or from generic addresses. Shared and local memory have windows; addresses of global memory stay the same.
+    /// Decodes a conversion to or from generic addresses. Addresses in shared and local memory gain or lose their window bit; global addresses stay the same.
     fn convert_address(&mut self, parts: &[&str]) -> Result<Action, Refusal> {
         let (is_to_space, space) = match parts[1..] {
             ["to", space, "u64"] => (true, Space::parse(space)),
@@ -252,7 +252,7 @@ impl<'m> Decoder<'m> {
         Ok(Action::Compute { compute: Compute::Plain(1, is_in), into, from: [from, 0, 0, 0] })
     }
 
-    /// Returns the size in bytes of the register that a value is loaded into.
+    /// Returns the size in bytes of the register in which a loaded value is stored.
     pub(super) fn bytes_of(&self, row: Row) -> u8 {
         match self.rows.get(row as usize) {
             Some(RowKind::Register(bytes)) => *bytes,

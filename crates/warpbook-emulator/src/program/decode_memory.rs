@@ -1,4 +1,4 @@
-//! Decoding of loads, stores and atomics.
+//! Decodes loads, stores and atomics.
 
 use super::action::{Access, Action, NONE, Row, Strength, Update};
 use super::functions::Decoder;
@@ -6,13 +6,13 @@ use crate::Refusal;
 use crate::compute::{Word, add_single};
 use crate::ptx::{Operand, Space, Type};
 
-/// A load's, store's or atomic's modifiers.
+/// Modifiers of a load, store or atomic.
 struct Modifiers<'a> {
-    /// The access, still without an address.
+    /// The access, still without its address.
     access: Access,
     ty: Type,
     elements: usize,
-    /// The operation of an atomic, such as `add`.
+    /// Name of an atomic's operation, such as `add`.
     operation: Option<&'a str>,
 }
 
@@ -40,7 +40,7 @@ impl<'m> Decoder<'m> {
         }
     }
 
-    /// Returns the rows of a value or of a vector's elements.
+    /// Returns the rows of a value, or of the elements of a vector.
     fn values(
         &mut self,
         operand: &Operand,
@@ -65,7 +65,7 @@ impl<'m> Decoder<'m> {
                 let (space, row) = self.variable(*id, *more);
                 access.base = row;
                 if access.space == Space::Param {
-                    // A call's parameters are in the thread's frame.
+                    // The parameters of a called function are variables in the thread's frame.
                     access.space = space;
                 }
             }
@@ -103,7 +103,7 @@ impl<'m> Decoder<'m> {
     }
 }
 
-/// Reads the modifiers; `None` if one is not supported.
+/// Parses the modifiers of an opcode. Returns `None` if one of them is not supported.
 fn modifiers<'a>(parts: &[&'a str]) -> Option<Modifiers<'a>> {
     let is_atomic = matches!(parts[0], "atom" | "red");
     let strength = if is_atomic { Strength::Relaxed } else { Strength::Weak };
@@ -137,7 +137,7 @@ fn modifiers<'a>(parts: &[&'a str]) -> Option<Modifiers<'a>> {
     Some(Modifiers { access, ty, elements, operation })
 }
 
-/// Returns the function that computes an atomic's new value from the old one and two operands.
+/// Returns the function that computes an atomic's new value from the old value and two operands.
 pub(super) fn update(operation: &str, ty: Type) -> Option<Update> {
     macro_rules! of_type {
         ($t:ident) => {

@@ -1,4 +1,4 @@
-//! Decoding of barriers, shuffles, votes, matches and reductions.
+//! Decodes barriers, shuffles, votes, matches and reductions.
 
 use super::action::{Action, Barrier, BarrierKind, Collective, CollectiveKind, NONE, Reduction, Shuffle};
 use super::decode_memory::reduction;
@@ -47,7 +47,7 @@ impl Decoder<'_> {
         Ok(Action::Barrier(Barrier { number, count, kind }))
     }
 
-    /// Decodes `shfl.sync.bfly.b32 d|p, a, b, c, mask;` and the like: results, values, and a mask of lanes.
+    /// Decodes instructions such as `shfl.sync.bfly.b32 d|p, a, b, c, mask;`, with results, values, and a mask of lanes.
     fn collective(&mut self, parts: &[&str]) -> Result<Action, Refusal> {
         let Some(kind) = collective_kind(parts) else { return self.refuse("is not supported.") };
         let operands = match kind {
@@ -75,7 +75,7 @@ impl Decoder<'_> {
     }
 }
 
-/// Returns the operation among lanes of an opcode; `None` if it is not supported.
+/// Returns the collective operation that an opcode names; `None` if it is not supported.
 fn collective_kind(parts: &[&str]) -> Option<CollectiveKind> {
     Some(match parts {
         ["bar", "warp", "sync"] => CollectiveKind::Wait,

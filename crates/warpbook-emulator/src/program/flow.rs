@@ -1,14 +1,14 @@
-//! Where lanes that part meet again: immediate post-dominators of the control flow.
+//! Finds the instructions at which diverged lanes reconverge: the immediate post-dominators of the control flow.
 //!
-//! The algorithm is by Cooper, Harvey and Kennedy, "A Simple, Fast Dominance Algorithm" (2001), on the reversed graph of instructions.
+//! The algorithm is from Cooper, Harvey and Kennedy, "A Simple, Fast Dominance Algorithm" (2001), applied to the reversed graph of instructions.
 
 use super::action::{Action, NONE, Step};
 
-/// Sets `meet` of all branches.
+/// Sets the field `meet` of every branch.
 pub(super) fn find_meeting_points(steps: &mut [Step]) {
     let successors: Vec<Vec<u32>> = (0..steps.len()).map(|at| successors(steps, at)).chain([Vec::new()]).collect();
     let nearest = post_dominators(&successors);
-    // Lanes do not meet at the exit, because some may wait for lanes that have already left.
+    // Lanes do not reconverge at the exit, because some lanes may wait for lanes that have already exited.
     let is_exit =
         |at: u32| steps.get(at as usize).is_none_or(|step| step.guard.is_none() && matches!(step.action, Action::Exit));
     let meets: Vec<u32> = nearest.into_iter().map(|at| if is_exit(at) { NONE } else { at }).collect();
@@ -19,7 +19,7 @@ fn index(length: usize) -> u32 {
     u32::try_from(length).unwrap_or(NONE)
 }
 
-/// Returns the possible next instructions; `steps.len()` is the exit.
+/// Returns the indices of the instructions that may run next. The index of the exit is `steps.len()`.
 fn successors(steps: &[Step], at: usize) -> Vec<u32> {
     let step = &steps[at];
     let next = step.guard.map(|_| index(at + 1));
@@ -31,8 +31,8 @@ fn successors(steps: &[Step], at: usize) -> Vec<u32> {
     }
 }
 
-/// Returns each instruction's nearest post-dominator, given its successors; the exit is the last one. [`NONE`] for the exit, and for instructions that
-/// cannot reach it.
+/// Returns the immediate post-dominator of each instruction, given the successors of each; the last entry is the exit. The result is [`NONE`] for the exit, and
+/// for instructions that cannot reach it.
 fn post_dominators(successors: &[Vec<u32>]) -> Vec<u32> {
     let mut predecessors = vec![Vec::new(); successors.len()];
     for (at, successors) in successors.iter().enumerate() {
@@ -58,7 +58,7 @@ fn post_dominators(successors: &[Vec<u32>]) -> Vec<u32> {
     nearest
 }
 
-/// Returns the nearest instruction that post-dominates both.
+/// Returns the nearest instruction that post-dominates both `a` and `b`.
 fn common(mut a: u32, mut b: u32, nearest: &[u32], place: &[u32]) -> u32 {
     while a != b {
         while place[a as usize] > place[b as usize] {
@@ -71,7 +71,7 @@ fn common(mut a: u32, mut b: u32, nearest: &[u32], place: &[u32]) -> u32 {
     a
 }
 
-/// Returns all instructions that can reach the exit, each after at least one of its successors (reverse postorder of the reversed graph).
+/// Returns all instructions that can reach the exit, in reverse postorder of the reversed graph: each follows at least one of its successors.
 fn from_exit(predecessors: &[Vec<u32>], exit: usize) -> Vec<u32> {
     let mut is_seen = vec![false; predecessors.len()];
     let mut order = Vec::new();

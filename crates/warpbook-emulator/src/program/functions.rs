@@ -1,7 +1,7 @@
-//! From an entry to one list of steps: device functions are put in place of their calls.
+//! Turns an entry into one list of steps, by inlining the device functions that it calls.
 //!
-//! A call's parameters are variables of the caller; the callee's parameters become the same places in the thread's frame, so nothing is copied. What is left of
-//! calls are of the runtime: `vprintf` and `__assertfail`.
+//! The parameters of a call are variables of the caller. The callee's parameters use the same addresses in the thread's frame, so nothing is copied. The only
+//! calls that remain are runtime calls: `vprintf` and `__assertfail`.
 
 use super::action::{Action, NONE, Row, Step};
 use super::rows::RowKind;
@@ -9,17 +9,17 @@ use crate::Refusal;
 use crate::ptx::{Function, Instruction, Module, Operand, Space, Variable, VariableId};
 use std::collections::HashMap;
 
-/// Limit on the steps and on the rows of registers of a kernel with all its calls.
+/// Limit on the number of steps, and on the number of register rows, of a kernel including all functions it calls.
 const MOST: usize = 200_000;
-/// Bytes of a thread's frame: the limit of local memory on a GPU.
+/// Maximum size of a thread's frame in bytes: the limit of local memory on a GPU.
 const MOST_FRAME: u64 = 512 << 10;
 
-/// The place of a variable.
+/// Where a variable is stored.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Place {
-    /// Among the launch's parameters.
+    /// An offset in the parameters of the launch.
     Parameter(u64),
-    /// In the thread's frame.
+    /// An offset in the thread's frame, which is its local memory.
     Frame(u64),
     Shared(u64),
     /// The start of dynamic shared memory.
@@ -27,14 +27,14 @@ pub(super) enum Place {
     Memory(Space, u64),
 }
 
-/// A parameter of a launch.
+/// A parameter of a kernel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Parameter {
     pub(crate) offset: u64,
     pub(crate) bytes: u64,
 }
 
-/// Returns the next multiple of an alignment.
+/// Rounds an offset up to a multiple of an alignment.
 fn align(offset: u64, to: u64) -> u64 {
     offset.next_multiple_of(to.max(1))
 }
@@ -43,32 +43,32 @@ pub(super) fn count(length: usize) -> u32 {
     u32::try_from(length).unwrap_or(NONE)
 }
 
-/// State while an entry is decoded.
+/// The state of decoding an entry.
 pub(super) struct Decoder<'m> {
     module: &'m Module,
-    /// Addresses of the module's variables outside shared memory.
+    /// Addresses of the module's variables in global and constant memory.
     addresses: &'m [u64],
     pub(super) steps: Vec<Step>,
     pub(super) rows: Vec<RowKind>,
-    /// Rows that never change, by their contents.
+    /// Rows whose values never change, by their contents.
     fixed: HashMap<RowKind, Row>,
     pub(super) frame_bytes: u64,
     pub(super) shared_bytes: u64,
-    /// Alignment of the shared memory whose size the launch sets.
+    /// Alignment of dynamic shared memory, whose size the launch sets.
     dynamic_align: u64,
-    /// Addresses of variables in shared memory, by function and name.
+    /// Addresses of variables in shared memory, by function and variable name.
     pub(super) shared: HashMap<(&'m str, &'m str), u64>,
-    /// Functions that are being decoded, the innermost last.
+    /// Names of the functions that are being decoded, from the entry to the innermost call.
     callers: Vec<&'m str>,
-    /// The innermost function's first register, and where its variables are.
+    /// First register row of the innermost function, and the places of that function's variables.
     first_register: u32,
     places: Vec<Place>,
-    /// The current instruction.
+    /// The instruction that is being decoded.
     pub(super) current: &'m Instruction,
 }
 
 impl<'m> Decoder<'m> {
-    /// Decodes an entry of a module; returns its parameters too.
+    /// Decodes an entry of a module. Also returns the parameters of the entry.
     pub(super) fn entry(
         module: &'m Module,
         addresses: &'m [u64],
@@ -111,7 +111,7 @@ impl<'m> Decoder<'m> {
         Ok((decoder, parameters))
     }
 
-    /// Appends a function; `given` are the places of its results and parameters.
+    /// Appends the steps of a function. `given` has the places of its results and parameters.
     fn function(&mut self, function: &'m Function, given: &[Place]) -> Result<(), Refusal> {
         if self.callers.contains(&&*function.name) {
             let message = format!("`{}` calls itself: recursion is not supported.", function.name);
@@ -146,7 +146,7 @@ impl<'m> Decoder<'m> {
             })?;
         }
         starts.push(count(self.steps.len()));
-        // Labels are indices among the function's own instructions.
+        // Converts branch targets from indices of the function's instructions to indices of steps.
         for step in own {
             match &mut self.steps[step].action {
                 Action::Branch(target) => *target = starts[*target as usize],
@@ -159,7 +159,7 @@ impl<'m> Decoder<'m> {
         Ok(())
     }
 
-    /// Decodes the instruction; `end` is the label at the function's end.
+    /// Decodes the current instruction. `end` is the index of the function's end, to which a return jumps.
     fn step(&mut self, end: u32) -> Result<(), Refusal> {
         let instruction = self.current;
         let guard = instruction.guard.map(|(register, is_negated)| (self.register(register), is_negated));
@@ -170,7 +170,7 @@ impl<'m> Decoder<'m> {
         Ok(())
     }
 
-    /// Gives a function's variables their places.
+    /// Assigns places to the variables of a function. Results and parameters have the places in `given`.
     fn place_variables(&mut self, function: &'m Function, given: &[Place]) -> Vec<Place> {
         let order: Vec<u32> = function.results.iter().chain(&function.parameters).copied().collect();
         let mut places = Vec::new();
@@ -189,7 +189,7 @@ impl<'m> Decoder<'m> {
         places
     }
 
-    /// Returns the place of a variable in shared memory, the same for all its uses.
+    /// Returns the place of a variable in shared memory, which is the same in every call of its function.
     fn shared_place(&mut self, function: &'m str, variable: &'m Variable) -> Place {
         if variable.bytes == 0 {
             self.dynamic_align = self.dynamic_align.max(variable.align);
@@ -203,7 +203,7 @@ impl<'m> Decoder<'m> {
         Place::Shared(start)
     }
 
-    /// Returns the place of a variable.
+    /// Returns the place where a variable is stored.
     pub(super) fn place(&mut self, id: VariableId) -> Place {
         match id {
             VariableId::Function(index) => self.places[index as usize],
@@ -217,7 +217,7 @@ impl<'m> Decoder<'m> {
         }
     }
 
-    /// Returns the row of a value that never changes.
+    /// Returns the row of a value that never changes, and adds the row if it is new.
     pub(super) fn fixed_row(&mut self, kind: RowKind) -> Row {
         let rows = &mut self.rows;
         *self.fixed.entry(kind).or_insert_with(|| {
@@ -226,12 +226,12 @@ impl<'m> Decoder<'m> {
         })
     }
 
-    /// Returns the row of a register of the innermost function.
+    /// Returns the row of a register in the function that is being decoded.
     pub(super) fn register(&self, register: crate::ptx::Register) -> Row {
         self.first_register + register.0
     }
 
-    /// Returns the name of the function that a call names, and the lists of its results and parameters.
+    /// Returns the name of the called function, and the lists of results and parameters of the call.
     pub(super) fn call_parts(&self) -> (Option<&'m str>, Vec<&'m [Operand]>) {
         let (mut name, mut lists) = (None, Vec::new());
         for operand in &self.current.operands {
@@ -244,8 +244,8 @@ impl<'m> Decoder<'m> {
         (name, lists)
     }
 
-    /// Returns the device function that the instruction calls, with the places of results and parameters; `None` for other instructions and for calls
-    /// of the runtime.
+    /// Returns the device function that the current instruction calls, with the places of results and parameters. Returns `None` for runtime calls and for
+    /// other instructions.
     fn callee(&mut self) -> Result<Option<(&'m Function, Vec<Place>)>, Refusal> {
         let call = self.current;
         if call.opcode.split('.').next() != Some("call") {

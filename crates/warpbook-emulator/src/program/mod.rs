@@ -1,4 +1,5 @@
-//! From a module's tree to what the interpreter runs: calls are flattened, operands become rows of registers, branches know where their lanes meet again.
+//! Turns a module's syntax tree into a program for the interpreter: inlines calls, assigns operands to register rows, and finds where diverged lanes
+//! reconverge.
 
 mod action;
 mod decode;
@@ -20,30 +21,30 @@ use crate::Refusal;
 use crate::ptx::Module;
 use functions::{Decoder, Parameter};
 
-/// An entry of a module, ready to be launched.
+/// An entry function of a module, ready to be launched.
 #[derive(Debug, Clone)]
 pub struct Kernel {
     pub(crate) name: String,
     pub(crate) steps: Vec<Step>,
-    /// Initial contents of a warp's rows.
+    /// Initial contents of a warp's register rows.
     pub(crate) rows: Vec<RowKind>,
     pub(crate) parameters: Vec<Parameter>,
-    /// Size in bytes of the kernel's own shared memory; dynamic shared memory follows it.
+    /// Size in bytes of the kernel's static shared memory, which dynamic shared memory follows.
     pub(crate) shared_bytes: u64,
     /// Size in bytes of a thread's local memory.
     pub(crate) frame_bytes: u64,
-    /// The limit on a block's threads, from `.maxntid`.
+    /// Maximum number of threads in a block, from `.maxntid`.
     pub(crate) most_threads: u64,
     /// Addresses and names of the module's variables in global and constant memory.
     pub(crate) variables: Vec<(u64, String)>,
-    /// Offsets and names of the variables in shared memory, in order.
+    /// Offsets and names of the variables in shared memory, in ascending order.
     pub(crate) shared: Vec<(u64, String)>,
-    /// The arguments' names in the source; empty if they are not known.
+    /// Names of the arguments in the source; empty if they are unknown.
     pub(crate) argument_names: Vec<String>,
 }
 
 impl Kernel {
-    /// Decodes an entry; `addresses` has the address of each of the module's variables.
+    /// Decodes an entry. `addresses` has the address of each variable of the module.
     pub(crate) fn new(module: &Module, addresses: &[u64], name: &str) -> Result<Self, Refusal> {
         let Some(entry) = module.functions.iter().find(|f| f.is_entry && f.name == name) else {
             let known: Vec<&str> = module.entries().collect();
@@ -83,25 +84,26 @@ impl Kernel {
         &self.name
     }
 
-    /// Sets the names that messages give to the arguments.
+    /// Sets the names of the arguments for use in messages.
     #[must_use]
     pub fn with_argument_names(self, names: &[&str]) -> Self {
         Self { argument_names: names.iter().map(|name| (*name).to_owned()).collect(), ..self }
     }
 
-    /// Returns true if a branch leads to itself, as in a loop that waits for a variable which was read once before it.
+    /// Returns true if a branch jumps to itself. This happens if a loop waits for a variable that the compiler reads only once, before the loop.
     pub(crate) fn waits_blindly(&self) -> bool {
         (0..).zip(&self.steps).any(|(at, step)| matches!(step.action, Action::Branch(target) if target == at))
     }
 
-    /// Returns the number of instructions, including those of the functions that it calls.
+    /// Returns the number of instructions, including the instructions of called functions.
     #[must_use]
     pub fn instructions(&self) -> usize {
         self.steps.len()
     }
 }
 
-/// Gives the instructions before a function's first place this place, because the compiler hoists loads there.
+/// Gives each instruction without a source position the position of the next instruction that has one. The compiler hoists loads above a function's first
+/// line.
 fn give_places(steps: &mut [Step]) {
     let mut next = None;
     for step in steps.iter_mut().rev() {
@@ -112,7 +114,7 @@ fn give_places(steps: &mut [Step]) {
     }
 }
 
-/// Returns the last name in a mangled one, such as `tile` in `_ZZ1kE4tile`.
+/// Returns the last identifier in a mangled name, such as `tile` in `_ZZ1kE4tile`.
 pub(crate) fn plain_name(mangled: &str) -> &str {
     let Some(rest) = mangled.strip_prefix("_Z") else { return mangled };
     let starts = rest.char_indices().filter(|(_, c)| c.is_ascii_digit()).map(|(at, _)| &rest[at..]);

@@ -1,23 +1,23 @@
-//! The kinds of values in the rows of a warp's registers.
+//! The kinds of register rows: rows have a value for each of the 32 lanes of a warp.
 
 use crate::compute::mask;
 use crate::machine::{Identity, LIMITS};
 
-/// The initial contents of a row.
+/// What a row contains when a warp starts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum RowKind {
-    /// A register with this size in bytes, still unwritten.
+    /// A register of this size in bytes, which is unwritten at first.
     Register(u8),
-    /// A constant: all lanes always hold this number.
+    /// A constant, which is the same in all lanes.
     Constant(u64),
-    /// The address of dynamic shared memory, plus an offset.
+    /// The address of dynamic shared memory plus an offset.
     DynamicShared(i64),
-    /// A special register, by its index in [`SPECIALS`].
+    /// A special register, given by its index in [`SPECIALS`].
     Special(usize),
 }
 
 impl RowKind {
-    /// Returns a mask of a register's bits; 0 if the row is not a register.
+    /// Returns a mask of the register's bits; 0 if the row is not a register.
     pub(crate) fn register_mask(self) -> u64 {
         match self {
             Self::Register(bytes) => mask(bytes),
@@ -26,7 +26,7 @@ impl RowKind {
     }
 }
 
-/// A lane whose special registers are set when its warp starts.
+/// The lane for which special registers are computed when its warp starts.
 pub(crate) struct Lane<'a> {
     pub(crate) identity: &'a Identity,
     pub(crate) warp: u32,
@@ -39,7 +39,7 @@ impl Lane<'_> {
     }
 }
 
-/// A register that the hardware sets: its name, and its value in a lane.
+/// A special register: its name, and the function that computes its value in a lane.
 type Special = (&'static str, fn(&Lane) -> u64);
 
 pub(crate) const SPECIALS: [Special; 25] = [

@@ -1,16 +1,16 @@
-//! The list of what the interpreter supports, asked of its own tables.
+//! Lists the opcodes that the interpreter supports, mostly from its own tables.
 
 use super::decode_memory::{reduction, update};
 use crate::compute::{self, Conversion, combination, comparison};
 use crate::ptx::Type;
 
 const TYPES: &str = "b8 u8 s8 b16 u16 s16 f16 bf16 b32 u32 s32 f32 tf32 f16x2 bf16x2 b64 u64 s64 f64";
-/// Types of arithmetic and conversions only.
+/// Types that only arithmetic and conversions support.
 const PACKED: [&str; 5] = ["f16", "bf16", "tf32", "f16x2", "bf16x2"];
 const COMPARISONS: &str = "eq ne lt le gt ge lo ls hi hs equ neu ltu leu gtu geu num nan";
 const ROUNDINGS: [&str; 10] = ["", "rn.", "rz.", "rm.", "rp.", "rna.", "rni.", "rzi.", "rmi.", "rpi."];
 const UPDATES: [&str; 10] = ["add", "min", "max", "and", "or", "xor", "exch", "cas", "inc", "dec"];
-/// Opcodes with few forms.
+/// Opcodes that have few forms, separated by spaces.
 const OTHERS: &str = "activemask.b32 bar.arrive bar.red.and.pred bar.red.or.pred bar.red.popc.u32 bar.sync bar.warp.sync barrier.sync bra brkpt brx.idx \
     call.vprintf call.__assertfail call.(functions) cvta.global.u64 cvta.local.u64 cvta.shared.u64 cvta.to.global.u64 cvta.to.local.u64 cvta.to.shared.u64 \
     exit fence.acq_rel.cta fence.acq_rel.gpu fence.sc.cta fence.sc.gpu isspacep.global isspacep.local isspacep.shared match.all.sync.b32 match.all.sync.b64 \

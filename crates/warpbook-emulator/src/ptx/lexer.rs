@@ -1,4 +1,4 @@
-//! Tokens of PTX with their positions.
+//! The lexer: splits PTX into tokens with their positions.
 
 use crate::Refusal;
 
@@ -7,28 +7,28 @@ use crate::Refusal;
 pub(super) enum Kind<'a> {
     /// A name, directive, opcode or special register, with its dots: `.reg`, `ld.global.f32`, `%tid.x`, `$L__BB0_2`.
     Word(&'a str),
-    /// The bits of a number without a sign.
+    /// The bits of an integer without a sign.
     Integer(u64),
-    /// `0f3F800000`: the bits of a number in single precision.
+    /// The bits of a single-precision number, such as `0f3F800000`.
     Single(u32),
-    /// `0d3FF0000000000000` or `1.5`: the bits of a number in double precision.
+    /// The bits of a double-precision number, such as `0d3FF0000000000000` or `1.5`.
     Double(u64),
-    /// A text between double quotes.
+    /// The contents of a string between double quotes.
     Text(&'a str),
-    /// A single character.
+    /// A single character, such as `;` or `{`.
     Symbol(char),
     /// The end of the text.
     End,
 }
 
-/// A token with line and column, counted from 1.
+/// A token with its line and column, counted from 1.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Token<'a> {
     pub(super) kind: Kind<'a>,
     pub(super) at: (u32, u32),
 }
 
-/// Splits a text into tokens, ended by one of [`Kind::End`].
+/// Splits a text into tokens. The last token is [`Kind::End`].
 pub(super) fn tokens(text: &str) -> Result<Vec<Token<'_>>, Refusal> {
     let mut all = Vec::new();
     let mut cursor = Cursor { text, at: 0, line: 1, line_start: 0 };
@@ -63,7 +63,7 @@ impl<'a> Cursor<'a> {
         Err(Refusal::new(self.position(), message))
     }
 
-    /// Advances by a number of bytes, and counts their line breaks.
+    /// Advances by a number of bytes, and updates the line and the column.
     fn advance(&mut self, bytes: usize) {
         for (i, byte) in self.text.as_bytes()[self.at..self.at + bytes].iter().enumerate() {
             if *byte == b'\n' {
@@ -134,7 +134,7 @@ impl<'a> Cursor<'a> {
     }
 }
 
-/// Returns the length in bytes of the word at the start of a text. One colon ends a word, two colons are part of it: `$L__BB0_2:`, `shared::cta`.
+/// Returns the length in bytes of the word at the start of a text. A single colon ends a word (`$L__BB0_2:`), but two colons are part of it (`shared::cta`).
 fn word_length(text: &str) -> usize {
     let bytes = text.as_bytes();
     let mut at = 1;

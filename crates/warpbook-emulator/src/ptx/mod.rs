@@ -1,4 +1,4 @@
-//! PTX as text: tokens, and the tree that the parser makes of them.
+//! PTX as text: the lexer, the parser and the syntax tree.
 
 mod lexer;
 mod parser;

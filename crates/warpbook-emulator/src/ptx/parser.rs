@@ -1,4 +1,4 @@
-//! The parser of a module: directives, variables, and the heads of functions. Bodies are in `statements.rs`.
+//! The parser for modules: directives, variables, and function headers. Function bodies are parsed in `statements.rs`.
 
 use super::lexer::{Kind, Token, tokens};
 use super::tree::{Function, Module, Operand, Variable, VariableId};
@@ -7,14 +7,14 @@ use crate::Refusal;
 use std::collections::HashMap;
 use std::sync::Arc;
 
-/// Limit on the size of a variable in bytes.
+/// Maximum size of a variable in bytes.
 const MOST_BYTES: u64 = 1 << 30;
 
 impl Module {
-    /// Parses PTX.
+    /// Parses the text of a PTX module.
     ///
     /// # Errors
-    /// If the text is not valid PTX; the refusal has line and column.
+    /// If the text is not valid PTX. The refusal has the line and the column.
     pub fn parse(text: &str) -> Result<Self, Refusal> {
         let tokens = tokens(text)?;
         let mut parser = Parser {
@@ -36,7 +36,7 @@ impl Module {
     }
 }
 
-/// Returns the files by their numbers. Their directives are at the end, after the instructions that refer to them.
+/// Returns the source files by number. The `.file` directives are at the end, after the instructions that refer to them.
 fn files(tokens: &[Token]) -> HashMap<u64, Arc<str>> {
     let triples = tokens.windows(3).filter_map(|t| match (t[0].kind, t[1].kind, t[2].kind) {
         (Kind::Word(".file"), Kind::Integer(number), Kind::Text(name)) => Some((number, name.into())),
@@ -50,7 +50,7 @@ pub(super) struct Parser<'a> {
     at: usize,
     pub(super) files: HashMap<u64, Arc<str>>,
     pub(super) module: Module,
-    /// The module's variables by name.
+    /// The module's variables by name, as operands.
     pub(super) names: HashMap<String, Operand>,
 }
 
@@ -59,7 +59,7 @@ impl<'a> Parser<'a> {
         self.tokens[self.at].kind
     }
 
-    /// Returns the token after the next.
+    /// Returns the token after the next one, without consuming any token.
     pub(super) fn peek_second(&self) -> Kind<'a> {
         self.tokens[(self.at + 1).min(self.tokens.len() - 1)].kind
     }
@@ -70,7 +70,7 @@ impl<'a> Parser<'a> {
 
     pub(super) fn next(&mut self) -> Kind<'a> {
         let kind = self.peek();
-        // The last token is the end, which stays.
+        // Stays at the last token, which marks the end of the text.
         self.at = (self.at + 1).min(self.tokens.len() - 1);
         kind
     }
@@ -79,7 +79,7 @@ impl<'a> Parser<'a> {
         Err(Refusal::new(self.position(), message))
     }
 
-    /// Takes the symbol if it comes next.
+    /// Consumes the next token if it is the given symbol. Returns true if it was.
     pub(super) fn takes(&mut self, symbol: char) -> bool {
         self.takes_token(Kind::Symbol(symbol))
     }
@@ -108,7 +108,7 @@ impl<'a> Parser<'a> {
         Ok(number)
     }
 
-    /// Skips the rest of a line, for directives without a semicolon.
+    /// Skips the rest of a line, for directives that do not end with a semicolon.
     pub(super) fn skip_line(&mut self) {
         let line = self.position().0;
         while self.position().0 == line && self.peek() != Kind::End {
@@ -139,7 +139,7 @@ impl<'a> Parser<'a> {
         Ok(())
     }
 
-    /// Skips everything up to a symbol, and the symbol.
+    /// Skips all tokens up to and including a symbol. If the text ends first, returns `complaint` as the error.
     pub(super) fn skip_past(&mut self, symbol: char, complaint: &str) -> Result<(), Refusal> {
         while !self.takes(symbol) {
             if self.next() == Kind::End {
@@ -168,7 +168,7 @@ impl<'a> Parser<'a> {
                 "v2" => vector = 2,
                 "v4" => vector = 4,
                 "ptr" => {
-                    // Space and alignment of a pointer's target.
+                    // Skips the state space and the alignment of the memory that a pointer parameter refers to.
                     if matches!(self.peek(), Kind::Word(".global" | ".const" | ".shared" | ".local")) {
                         self.next();
                     }
@@ -204,7 +204,7 @@ impl<'a> Parser<'a> {
         Ok(Variable { name, space, align: align.unwrap_or(element), bytes, initial })
     }
 
-    /// Parses the initial values of a variable, as bytes.
+    /// Parses the initial values of a variable, and appends their bytes to `bytes`.
     fn initial(&mut self, ty: Type, bytes: &mut Vec<u8>, depth: u32) -> Result<(), Refusal> {
         if self.takes('{') {
             if depth > 8 {
@@ -262,13 +262,13 @@ impl<'a> Parser<'a> {
         if has_body {
             self.body(&mut function)?;
         }
-        // A definition takes the place of its declaration.
+        // A definition replaces an earlier declaration of the same function.
         self.module.functions.retain(|f| f.name != function.name);
         self.module.functions.push(function);
         Ok(())
     }
 
-    /// Parses parameters between parentheses, if there are any.
+    /// Parses a list of parameters in parentheses, if there is one. Returns their indices in `variables`.
     fn parameters(&mut self, variables: &mut Vec<Variable>) -> Result<Vec<u32>, Refusal> {
         let mut all = Vec::new();
         if !self.takes('(') {
@@ -283,7 +283,7 @@ impl<'a> Parser<'a> {
     }
 }
 
-/// Converts a length to an index of the tree. Only a text of 4 GB would have too many.
+/// Converts a length to a 32-bit index of the tree, which suffices for any text below 4 GB.
 pub(super) fn index(length: usize) -> u32 {
     u32::try_from(length).unwrap_or(u32::MAX)
 }

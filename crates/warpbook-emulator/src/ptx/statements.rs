@@ -1,4 +1,4 @@
-//! The parser of a function's body: registers, variables, labels and instructions.
+//! The parser for function bodies: registers, variables, labels and instructions.
 
 use super::lexer::Kind;
 use super::parser::{Parser, index};
@@ -8,18 +8,18 @@ use crate::Refusal;
 use std::collections::HashMap;
 use std::sync::Arc;
 
-/// Limit on the registers of a function.
+/// Maximum number of registers in a function.
 const MOST_REGISTERS: u64 = 50_000;
 
-/// State while a body is parsed.
+/// The state of parsing a body.
 struct Body<'f> {
     function: &'f mut Function,
-    /// Registers and variables by name and scope, the innermost last.
+    /// Registers and variables by name, in one map for each scope; the innermost scope is last.
     scopes: Vec<HashMap<String, Operand>>,
     labels: HashMap<String, u32>,
-    /// Labels that are jumped to, with their positions; an operand's target is an index here until the body's end.
+    /// Labels that are jumped to, with the positions of the jumps. Until the end of the body, a jump target is an index into this list.
     wanted: Vec<(String, (u32, u32))>,
-    /// Tables of `brx.idx`, by name.
+    /// Jump tables of `brx.idx`, by name.
     tables: HashMap<String, Operand>,
     place: Option<Arc<Place>>,
 }
@@ -36,7 +36,7 @@ impl Body<'_> {
 }
 
 impl Parser<'_> {
-    /// Parses a body, from its opening brace to its closing one.
+    /// Parses a function body, from its opening brace to its closing brace.
     pub(super) fn body(&mut self, function: &mut Function) -> Result<(), Refusal> {
         self.expect('{')?;
         let parameters = function.variables.iter().enumerate();
@@ -45,7 +45,7 @@ impl Parser<'_> {
         let (labels, tables) = (HashMap::new(), HashMap::new());
         let mut body =
             Body { function, scopes: vec![scope, HashMap::new()], labels, wanted: Vec::new(), tables, place: None };
-        // The first scope holds the parameters.
+        // The first scope has the function's parameters, so one scope remains at the end of the body.
         while body.scopes.len() > 1 {
             self.statement(&mut body)?;
         }
@@ -93,7 +93,7 @@ impl Parser<'_> {
         Ok(())
     }
 
-    /// Parses registers, such as `.reg .f32 %f<3>, %g;`.
+    /// Parses a declaration of registers, such as `.reg .f32 %f<3>, %g;`.
     fn registers(&mut self, body: &mut Body) -> Result<(), Refusal> {
         self.next();
         let Some(ty) = self.word()?.strip_prefix('.').and_then(Type::parse) else {
@@ -123,7 +123,7 @@ impl Parser<'_> {
         }
     }
 
-    /// Parses a place, such as `.loc 1 61 13, function_name $L__info_string0, inlined_at 1 69 5`.
+    /// Parses a source place, such as `.loc 1 61 13, function_name $L__info_string0, inlined_at 1 69 5`.
     fn place(&mut self) -> Result<Option<Arc<Place>>, Refusal> {
         let line_of_ptx = self.position().0;
         self.next();
@@ -140,7 +140,7 @@ impl Parser<'_> {
                 inlined_at = file.map(|file| (file, line));
             }
         }
-        // Line 0 marks code without a source line.
+        // Line 0 marks code that has no source line.
         let place = file.filter(|_| line > 0).map(|file| Place { file, line, column, inlined_at });
         Ok(place.map(Arc::new))
     }
@@ -162,7 +162,7 @@ impl Parser<'_> {
         Ok(Instruction { at, place: body.place.clone(), guard, opcode, operands })
     }
 
-    /// Parses operands up to a symbol, such as `;` or `}`.
+    /// Parses operands up to a closing symbol, such as `;` or `}`.
     fn operands(&mut self, body: &mut Body, end: char, depth: u32) -> Result<Vec<Operand>, Refusal> {
         if depth > 3 {
             return self.refuse("Operands are nested too deep.");
@@ -211,7 +211,7 @@ impl Parser<'_> {
         Ok(Operand::Pair(register(first)?, register(second)?))
     }
 
-    /// Parses a name or a number.
+    /// Parses an operand that is a single name or number.
     fn simple_operand(&mut self, body: &mut Body) -> Result<Operand, Refusal> {
         let at = self.position();
         let is_negative = self.takes('-');
@@ -252,7 +252,7 @@ impl Parser<'_> {
         Ok(Operand::Target(index(body.wanted.len() - 1)))
     }
 
-    /// Parses an offset: `+16`, `+-4`, `-8` or nothing.
+    /// Parses an optional offset: `+16`, `+-4`, `-8` or nothing.
     fn offset(&mut self) -> Result<i64, Refusal> {
         let is_more = self.takes('+');
         let is_less = self.takes('-');
@@ -264,7 +264,7 @@ impl Parser<'_> {
     }
 }
 
-/// Turns labels into the indices of instructions.
+/// Replaces the labels in operands with indices of instructions.
 fn resolve(body: &mut Body) -> Result<(), Refusal> {
     let (labels, tables, wanted) = (&body.labels, &body.tables, &body.wanted);
     let target = |operand: &Operand| -> Result<Operand, Refusal> {

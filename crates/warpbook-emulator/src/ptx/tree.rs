@@ -1,19 +1,19 @@
-//! The tree of a module: variables, functions and instructions, with names already resolved.
+//! The syntax tree of a module: variables, functions and instructions. Names are already resolved.
 
 use super::types::{Space, Type};
 use std::fmt;
 use std::sync::Arc;
 
-/// A place in a kernel's source, from `.loc`.
+/// A position in a kernel's source, from a `.loc` directive.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Place {
-    /// The file's name, as it was given to the compiler.
+    /// Name of the file as it was given to the compiler.
     pub file: Arc<str>,
-    /// Line, counted from 1.
+    /// Line number, counted from 1.
     pub line: u32,
-    /// Column, counted from 1; 0 if it is not known.
+    /// Column number, counted from 1; 0 if it is unknown.
     pub column: u32,
-    /// Where the function of this place was inlined: (file, line).
+    /// File and line of the call, if the code at this place was inlined.
     pub inlined_at: Option<(Arc<str>, u32)>,
 }
 
@@ -28,23 +28,23 @@ impl fmt::Display for Place {
     }
 }
 
-/// A parsed text of PTX.
+/// A parsed PTX module.
 #[derive(Debug, Clone)]
 pub struct Module {
     pub(crate) variables: Vec<Variable>,
     pub(crate) functions: Vec<Function>,
 }
 
-/// A variable of a module, or one of a function.
+/// Identifies a variable of the module or of a function.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum VariableId {
-    /// By its index in [`Module::variables`].
+    /// An index into [`Module::variables`].
     Module(u32),
-    /// By its index in [`Function::variables`].
+    /// An index into [`Function::variables`].
     Function(u32),
 }
 
-/// A variable outside registers.
+/// A variable in memory, not in a register.
 #[derive(Debug, Clone)]
 pub(crate) struct Variable {
     pub(crate) name: String,
@@ -52,11 +52,11 @@ pub(crate) struct Variable {
     pub(crate) align: u64,
     /// Size in bytes; 0 for an array whose size the launch sets.
     pub(crate) bytes: u64,
-    /// The first bytes; those after them are zero.
+    /// The initial bytes. Any further bytes of the variable are zero.
     pub(crate) initial: Vec<u8>,
 }
 
-/// A register of a function.
+/// A register of a function, given by its index.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) struct Register(pub(crate) u32);
 
@@ -65,12 +65,12 @@ pub(crate) struct Register(pub(crate) u32);
 pub(crate) struct Function {
     pub(crate) name: String,
     pub(crate) is_entry: bool,
-    /// Results and parameters, by index in `variables`.
+    /// Results and parameters, as indices into `variables`.
     pub(crate) results: Vec<u32>,
     pub(crate) parameters: Vec<u32>,
     /// Directives such as `.maxntid`, with their numbers.
     pub(crate) directives: Vec<(String, Vec<u64>)>,
-    /// False for a mere declaration, such as `vprintf`.
+    /// False for a declaration without a body, such as `vprintf`.
     pub(crate) has_body: bool,
     pub(crate) registers: Vec<Type>,
     pub(crate) variables: Vec<Variable>,
@@ -78,43 +78,43 @@ pub(crate) struct Function {
     pub(crate) at: (u32, u32),
 }
 
-/// One instruction.
+/// An instruction of a function.
 #[derive(Debug, Clone)]
 pub(crate) struct Instruction {
-    /// Line and column of the PTX.
+    /// Line and column in the PTX.
     pub(crate) at: (u32, u32),
     pub(crate) place: Option<Arc<Place>>,
-    /// The predicate that guards it, and true if the predicate has to be false.
+    /// The guard predicate, and true if the instruction runs only where the predicate is false.
     pub(crate) guard: Option<(Register, bool)>,
-    /// The opcode with its modifiers: `ld.global.v4.f32`.
+    /// The opcode with its modifiers, such as `ld.global.v4.f32`.
     pub(crate) opcode: String,
     pub(crate) operands: Vec<Operand>,
 }
 
-/// An operand with resolved names.
+/// An operand of an instruction, with names resolved.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Operand {
     Register(Register),
-    /// `!%p1`.
+    /// A negated predicate, such as `!%p1`.
     Not(Register),
-    /// `%r1|%p2`; `_` is `None`.
+    /// A pair of results, such as `%r1|%p2`; `None` for `_`.
     Pair(Option<Register>, Option<Register>),
-    /// `_`.
+    /// A result that is dropped, written `_`.
     Nothing,
     /// A special register, such as `%tid.x`.
     Special(String),
     Integer(u64),
     Single(u32),
     Double(u64),
-    /// A variable's address with an offset.
+    /// The address of a variable plus an offset.
     Variable(VariableId, i64),
-    /// `[base+offset]`; the base is a register, a variable or a number.
+    /// A memory operand `[base+offset]`. The base is a register, a variable or a number.
     Address(Box<Self>, i64),
-    /// `{a, b}`.
+    /// A vector, such as `{a, b}`.
     Vector(Vec<Self>),
-    /// `(a, b)` of a call.
+    /// The results or the parameters of a call, such as `(a, b)`.
     List(Vec<Self>),
-    /// The index of an instruction.
+    /// The target of a jump, as the index of an instruction.
     Target(u32),
     /// The name of a function.
     Function(String),

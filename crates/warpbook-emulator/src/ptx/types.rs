@@ -1,22 +1,22 @@
 //! The types and state spaces of PTX.
 
-/// A fundamental type.
+/// A fundamental type of PTX.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum Type {
-    /// Untyped bits, by width in bytes.
+    /// Untyped bits, with their size in bytes.
     Bits(u8),
-    /// An unsigned integer, by width in bytes.
+    /// An unsigned integer, with its size in bytes.
     Unsigned(u8),
-    /// A signed integer, by width in bytes.
+    /// A signed integer, with its size in bytes.
     Signed(u8),
-    /// A floating-point number, by width in bytes; `f16x2` and the bf16 types are packed bits of the same width.
+    /// A floating-point number, with its size in bytes. The pairs `f16x2` and `bf16x2` count as one number of 4 bytes.
     Float(u8),
     /// A predicate.
     Predicate,
 }
 
 impl Type {
-    /// Reads a type's name, without its dot.
+    /// Parses the name of a type, without its dot.
     pub(crate) fn parse(name: &str) -> Option<Self> {
         Some(match name {
             "pred" => Self::Predicate,
@@ -43,7 +43,7 @@ impl Type {
         })
     }
 
-    /// Returns the size in bytes of a value in memory.
+    /// Returns the size in bytes of a value of this type in memory.
     pub(crate) fn bytes(self) -> u8 {
         match self {
             Self::Bits(bytes) | Self::Unsigned(bytes) | Self::Signed(bytes) | Self::Float(bytes) => bytes,
@@ -52,10 +52,10 @@ impl Type {
     }
 }
 
-/// A state space.
+/// A state space: a kind of memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum Space {
-    /// Generic addresses: the address itself tells the space.
+    /// Any space: the space follows from the address itself.
     Generic,
     Global,
     Const,
@@ -65,7 +65,7 @@ pub(crate) enum Space {
 }
 
 impl Space {
-    /// Reads a space's name, without its dot.
+    /// Parses the name of a state space, without its dot.
     pub(crate) fn parse(name: &str) -> Option<Self> {
         Some(match name {
             "global" => Self::Global,

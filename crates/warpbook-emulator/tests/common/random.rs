@@ -1,6 +1,6 @@
 //! Random numbers drawn from a seed, for tests that generate programs.
 
-/// The generator SplitMix64 by Steele, Lea and Flood.
+/// The random number generator SplitMix64 (Steele, Lea and Flood).
 #[derive(Debug, Clone)]
 pub struct Random(pub u64);
 

@@ -1,7 +1,7 @@
 //! Tests hostile PTX: programs with deleted, repeated, exchanged or replaced tokens must end with a result or a message, within fixed limits of
 //! memory and steps.
 //!
-//! Texts that failed once are kept in `corpus/` and tried first. `WARPBOOK_HOSTILE_SECONDS` sets the time, 20 s by default.
+//! `corpus/` has texts that once failed, which are tried first. `WARPBOOK_HOSTILE_SECONDS` sets the duration of the test, 20 s by default.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
@@ -12,12 +12,12 @@ use random::Random;
 use std::time::{Duration, Instant};
 use warpbook_emulator::{Argument, Gpu, Launch, Module};
 
-/// Number of warp instructions that a mutated kernel may run.
+/// Maximum number of warp instructions that a mutated kernel may run.
 const STEPS: u64 = 20_000;
 /// Time limit of one attempt. The budget of steps should keep every attempt far below it.
 const LONGEST: Duration = Duration::from_secs(5);
 
-/// Programs that are mutated.
+/// The PTX programs from which mutated programs are made.
 const PROGRAMS: [&str; 4] = [
     include_str!("programs/reduction.ptx"),
     include_str!("programs/tiles.ptx"),
@@ -25,7 +25,7 @@ const PROGRAMS: [&str; 4] = [
     include_str!("programs/conversions.ptx"),
 ];
 
-/// Splits a text into words, numbers, single signs and spaces. Together they are the whole text.
+/// Splits a text into words, numbers, single symbols and spaces. Joined together, the parts are the whole text again.
 fn tokens(text: &str) -> Vec<&str> {
     let kind = |c: char| {
         if c.is_alphanumeric() || "_.%$".contains(c) {
@@ -104,7 +104,7 @@ fn mutated(program: &str, others: &[&str], random: &mut Random) -> String {
     all.concat()
 }
 
-/// Parses, decodes and runs a text, and returns how far it got. Every error must name a line and have a message.
+/// Parses, decodes and runs a text, and returns the stage that it reached. Every error must name a line and have a message.
 fn run(text: &str) -> &'static str {
     let lines = u32::try_from(text.lines().count()).unwrap() + 1;
     let told = |line: u32, message: &str| {
@@ -132,7 +132,7 @@ fn run(text: &str) -> &'static str {
     let arguments: Vec<Argument> =
         buffers.iter().map(|buffer| Argument::U64(*buffer)).chain([Argument::U32(64)]).collect();
     let launch = Launch { budget: STEPS, ..Launch::new(2, 64) };
-    // The checks must withstand hostile programs too.
+    // The checks, too, must survive hostile programs.
     if let Err(fault) = gpu.launch_checked(&kernel, &launch, &arguments) {
         told(fault.ptx_line, &fault.to_string());
     }

@@ -1,4 +1,4 @@
-//! Tests the results of verdicts, and correct kernels in which no check may find a fault.
+//! Tests verdicts: their counts and notes, and correct kernels in which the checks must not find a fault.
 
 use crate::learners::kernel;
 use crate::machine::{LOST_BARRIER, Machine, real};
@@ -7,13 +7,13 @@ use warpbook_emulator::{AccessKind, Argument, Fault, Launch, LineCounts, Transfe
 use warpbook_kernels::guide;
 use warpbook_record::{Dim, KernelSpec};
 
-/// Returns the verdict on a text whose entry is `k`.
+/// Returns the verdict on a source text whose entry is `k`.
 fn verdict(machine: &mut Machine, text: &str, launch: &Launch, arguments: &[Argument]) -> Result<Verdict, Fault> {
     let kernel = kernel(machine, text);
     machine.gpu.verdict(&kernel, launch, arguments)
 }
 
-/// Returns the verdict on `k(unsigned* x, unsigned* y)`. Each array has 256 numbers, and `y` is zero.
+/// Returns the verdict on a kernel `k(unsigned* x, unsigned* y)` with this body. Each array has 256 numbers, and `y` is zero.
 fn verdict_on(body: &str, blocks: u32, threads: u32) -> Result<Verdict, Fault> {
     let mut machine = Machine::default();
     let x = machine.put(&(0..256u32).map(|i| i * 7 % 61).collect::<Vec<_>>());
@@ -203,7 +203,7 @@ fn a_kernel_after_another_sees_what_that_one_wrote() {
     assert_eq!(fault.thread.map(|thread| thread.thread), Some([32, 0, 0]), "{fault}");
 }
 
-/// Returns the counts of a body's line, which is the third line of the text.
+/// Returns the counts of a kernel's body, which is the third line of the source text.
 fn counts(body: &str, threads: u32) -> LineCounts {
     let verdict = verdict_on(body, 1, threads).unwrap_or_else(|e| panic!("{e}"));
     let found = verdict.counts.lines.iter().find(|line| line.line == 3);
@@ -312,8 +312,8 @@ fn groups_of_lanes_work_by_themselves() {
     assert_eq!(machine.get::<u32>(&y, 32), want);
 }
 
-/// Runs a kernel repeatedly, each time without one of its barriers. Returns the fault's message for each
-/// barrier, or that nothing is found.
+/// Runs a kernel repeatedly, each time with one of its barriers removed. Returns a message for each barrier:
+/// the fault, or that no fault was found.
 fn without_barriers(run: impl Fn() + std::panic::UnwindSafe + Copy) -> Vec<String> {
     let outcome = |number: usize| {
         LOST_BARRIER.set(Some(number));
@@ -346,7 +346,7 @@ fn no_barrier_of_our_kernels_can_go() {
     }
 }
 
-/// Returns the counts of a transpose of 64 x 64 numbers.
+/// Returns the counts of a kernel that transposes a matrix of 64 x 64 numbers.
 fn transpose(spec: &KernelSpec, elements_a_thread: u32) -> LineCounts {
     let (edge, mut machine) = (64u32, Machine::default());
     let tile = spec.tiles.last().unwrap();

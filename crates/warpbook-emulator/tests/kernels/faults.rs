@@ -1,8 +1,8 @@
-//! Tests kernels with one planted fault each, and their corrected versions: `tests/faults/*.cu`.
+//! Tests the kernels in `tests/faults/*.cu`. Each has a planted fault and a corrected version.
 //!
-//! The first lines of a file say which fault is found in which line, what its message contains, and how the kernel is launched: blocks x threads (+ bytes of
-//! dynamic shared memory), with arguments by name. A buffer is `f32[64]` with small numbers, `zero u32[4]`, or `new f32[64]`, which is not written; any other
-//! argument is a 32-bit number.
+//! The first lines of each file state the kind of fault and its line, a part of the message, and the launch: blocks x threads (+ bytes of dynamic shared
+//! memory), followed by the arguments and their names. A buffer is `f32[64]` with small numbers, `zero u32[4]`, or `new f32[64]`, which is left unwritten. Any
+//! other argument is a 32-bit number.
 
 use crate::machine::{COMPILER, Machine};
 use std::path::PathBuf;
@@ -16,7 +16,7 @@ pub struct Planted {
     pub lines: Vec<u32>,
     says: String,
     launch: Launch,
-    /// Names and descriptions of the arguments.
+    /// Name and description of each argument.
     arguments: Vec<(String, String)>,
 }
 
@@ -68,7 +68,7 @@ impl Planted {
     }
 }
 
-/// Makes an argument from its description.
+/// Creates an argument from its description, such as `zero u32[4]`.
 fn argument(machine: &mut Machine, kind: &str) -> Argument {
     let Some((ty, length)) = kind.strip_suffix(']').and_then(|kind| kind.split_once('[')) else {
         return Argument::U32(kind.parse().unwrap());

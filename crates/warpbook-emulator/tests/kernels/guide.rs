@@ -1,14 +1,14 @@
-//! Tests the guide's pairs. Each kernel takes two arrays, a number of elements, and a size.
+//! Tests the pairs of kernels from the guide. Each kernel takes two arrays, a number of elements, and a size.
 
 use crate::machine::{Element, Machine, assert_close, real, whole};
 use warpbook_emulator::{Argument, LIMITS};
 use warpbook_kernels::{Launch, guide};
 use warpbook_record::{Dim, Grid, KernelSpec};
 
-/// Runs a kernel with at least this many threads; returns the first elements of y.
+/// Runs a kernel with at least `threads` threads, and returns the contents of y afterwards.
 fn run<T: Element>(spec: &KernelSpec, x: &[T], y: &[f32], [n, size]: [usize; 2], threads: usize) -> Vec<f32> {
     let mut machine = Machine::default();
-    // The last tile has the most threads on an SM.
+    // Uses the last tile, which has the most resident threads per SM.
     let tile = spec.tiles.last().unwrap();
     let (on_x, on_y) = (machine.put(x), machine.put(y));
     let a_block = tile.size(Dim::Threads) as usize;
@@ -62,7 +62,7 @@ pub fn lanes_that_part_meet_again() {
     for (n, kinds) in [(1024, 5), (2048, 32)] {
         let steps = |x: &[f32], i: usize| {
             let kind = (i % kinds) as f32;
-            // The compiler fuses the product and the sum, here and in the loop.
+            // Uses `mul_add` because the compiler fuses the product and the sum, here and in the loop.
             let (a, b) = ((-0.001f32).mul_add(kind, 0.99), 0.01 * kind);
             (0..64).fold(x[i], |v, _| a.mul_add(v, b))
         };

@@ -1,6 +1,6 @@
-//! Launches as jobs: a page in a browser runs some of them, and a machine with a GPU can repeat them under NVIDIA's tools.
+//! Writes launches to files as jobs, which a page in a browser can run and a machine with a GPU can repeat under NVIDIA's tools.
 //!
-//! With `WARPBOOK_JOBS` the jobs are written into this folder, each next to the emulator's counts by line, with a list of the planted faults.
+//! If `WARPBOOK_JOBS` names a folder, the tests write the jobs there, each with the emulator's counts by line, and with a list of the planted faults.
 
 use crate::faults;
 use crate::job::{Buffer, Job, Piece};
@@ -11,7 +11,7 @@ use std::path::Path;
 use warpbook_emulator::Cause;
 
 impl Job {
-    /// Writes a job as [`Job::read`] reads it.
+    /// Returns the text of the job in the format that [`Job::read`] reads.
     fn write(&self) -> String {
         let sizes = |sizes: [u32; 3]| sizes.map(|size| size.to_string()).join(" ");
         let mut text = format!(
@@ -43,7 +43,7 @@ fn to_hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// The launches of a test, with their titles.
+/// Runs a test, and returns its launches as jobs with their titles.
 fn launches<R>(run: impl FnOnce() -> R) -> (Vec<(String, Job)>, R) {
     let before = MODE.replace(Mode::Checked);
     JOBS.set(Some(Vec::new()));
@@ -52,7 +52,7 @@ fn launches<R>(run: impl FnOnce() -> R) -> (Vec<(String, Job)>, R) {
     (JOBS.take().unwrap_or_default(), result)
 }
 
-/// The kernels whose counts are compared with a GPU's: the products on CUDA cores, and the guide's.
+/// Kernels whose counts are compared with a GPU's counts: the matrix products on CUDA cores, and the kernels of the guide.
 fn counted() -> Vec<(String, Job)> {
     let run = || {
         products::products_of_whole_tiles_are_those_of_the_cpu();
@@ -68,7 +68,7 @@ fn counted() -> Vec<(String, Job)> {
     launches(run).0
 }
 
-/// The kernels whose speed is measured: see `speed.rs`.
+/// Kernels whose speed `speed.rs` measures.
 fn timed() -> Vec<(&'static str, Job, u64)> {
     let square = [128, 128, 64];
     let largest = |name, run: &dyn Fn() -> Machine| {
@@ -97,7 +97,7 @@ fn a_job_repeats_its_launch() {
     assert_eq!(Job::read("kernel k\ngrid 1 1\nptx\n"), None);
 }
 
-/// Writes jobs for machines with a GPU.
+/// Checks that each planted fault is found again when its job is repeated, and writes the jobs for machines with a GPU.
 #[test]
 fn jobs_of_planted_faults_have_the_same_fault() {
     let out = std::env::var_os("WARPBOOK_JOBS");
@@ -107,7 +107,7 @@ fn jobs_of_planted_faults_have_the_same_fault() {
         let (name, job) = &jobs[0];
         let mut again = Job::read(&job.write()).unwrap().prepare().unwrap();
         again.launch.budget = 400_000;
-        // One launch has one order: some faults show in another, and an endless wait for a plain flag is a race in this one.
+        // A job has a single order. Some faults show only in other orders, and an endless wait for a plain flag is a race in this order.
         if let Err(fault) = again.run() {
             let is_known =
                 fault.cause == planted.cause || (planted.cause == Cause::Endless && fault.cause == Cause::Race);
@@ -136,7 +136,7 @@ fn jobs_of_planted_faults_have_the_same_fault() {
     }
 }
 
-/// With `WARPBOOK_PAGE`, a module for WebAssembly, the page is written next to it; see `examples/page/main.rs`.
+/// If `WARPBOOK_PAGE` names a WebAssembly module, writes the page next to the module. See `examples/page/main.rs`.
 #[test]
 fn a_page_has_the_module_and_the_jobs() {
     let module = std::env::var_os("WARPBOOK_PAGE");

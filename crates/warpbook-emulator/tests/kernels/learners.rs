@@ -1,11 +1,10 @@
-//! Tests code as learners write it: mathematical functions, bits, warps, blocks, atomics, `printf`, and the faults of
-//! wrong kernels.
+//! Tests code of the kind that learners write: mathematical functions, operations on bits, warps and blocks, atomics, `printf`, and kernels with faults.
 
 use crate::machine::{COMPILER, Machine, real};
 use warpbook_emulator::{Argument, Cause, Fault, Kernel, Launch, Module, Order, Report};
 use warpbook_record::{Grid, KernelSpec, Source, Tile};
 
-/// Compiles a text whose entry is `k`.
+/// Compiles a source text whose entry is `k`.
 pub fn kernel(machine: &mut Machine, text: &str) -> Kernel {
     let tile = Tile::new("t", &[("THREADS", 64)]);
     let mut spec = KernelSpec::new(Source { path: "mine.cu", text: "" }, "k", std::slice::from_ref(&tile), Grid::One);
@@ -20,7 +19,7 @@ fn launch(machine: &mut Machine, text: &str, launch: &Launch, arguments: &[Argum
     machine.gpu.launch_checked(&kernel, launch, arguments).map(|verdict| verdict.report)
 }
 
-/// Runs `body` in `k(const float* x, float* y, unsigned n)`, one thread per element of x, and returns y.
+/// Runs `body` in `k(const float* x, float* y, unsigned n)` with one thread per element of x, and returns y.
 fn map(x: &[f32], body: &str) -> Vec<f32> {
     let mut machine = Machine::default();
     let (on_x, on_y) = (machine.put(x), machine.room::<f32>(x.len()));
@@ -77,7 +76,7 @@ fn bits_are_counted_and_moved() {
         let got = map(&x, &format!("unsigned b = __float_as_uint(v); y[i] = __uint_as_float({text});"));
         for (v, got) in x.iter().zip(got) {
             let want = function(v.to_bits());
-            // Moves preserve the bits of a NaN.
+            // Move instructions preserve all bits of a NaN.
             assert_eq!(got.to_bits(), want, "{text} of {:#x}", v.to_bits());
         }
     }
@@ -208,7 +207,7 @@ fn what_a_kernel_prints_is_in_the_report() {
     assert_eq!(report.printed, line(0) + &line(1));
 }
 
-/// Returns the fault of a kernel `k(float* x, unsigned n)` on 100 elements.
+/// Runs a kernel `k(float* x, unsigned n)` on 100 elements, and returns its fault.
 fn fault(body: &str, blocks: u32) -> Fault {
     let mut machine = Machine::default();
     let x = machine.put(&real(100, 1));

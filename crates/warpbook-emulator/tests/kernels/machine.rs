@@ -1,4 +1,4 @@
-//! An emulated GPU with the buffers of a test.
+//! An emulated GPU for tests, which also records launches as jobs.
 
 use crate::job::{Buffer, Job, Piece};
 use std::cell::{Cell, RefCell};
@@ -8,10 +8,10 @@ use warpbook_emulator::{Argument, Gpu, Kernel, LIMITS, Launch, Module, Report};
 use warpbook_kernels::Launch as Shape;
 use warpbook_record::{KernelSpec, Tile};
 
-/// The compiler NVRTC, which every test here needs.
+/// The compiler NVRTC, without which these tests cannot run.
 pub static COMPILER: LazyLock<Compiler> = LazyLock::new(|| Compiler::new(None).unwrap_or_else(|e| panic!("{e}")));
 
-/// Returns the PTX of a kernel's file for a tile.
+/// Returns the PTX of a kernel, compiled for a tile.
 pub fn ptx(spec: &KernelSpec, tile: &Tile) -> String {
     ptx_for(spec, tile, "compute_80")
 }
@@ -20,7 +20,7 @@ pub fn ptx_for(spec: &KernelSpec, tile: &Tile, architecture: &str) -> String {
     COMPILER.compile_to_ptx(spec, tile, architecture).unwrap_or_else(|e| panic!("{e}"))
 }
 
-/// An element of a buffer.
+/// A type of elements in a buffer.
 pub trait Element: Copy {
     fn bytes(self) -> Vec<u8>;
     fn read(bytes: &[u8]) -> Self;
@@ -40,34 +40,34 @@ macro_rules! elements {
 }
 elements!(u8, u32, u64, f32, f64);
 
-/// The mode in which a machine runs kernels.
+/// How a test runs its kernels.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Mode {
-    /// Runs three times in different orders with all checks. Every kernel here must pass.
+    /// Runs each kernel three times in different orders with all checks. No check may find a fault.
     Verdict,
-    /// Runs once with all checks and counts.
+    /// Runs each kernel once with all checks and counts.
     Checked,
-    /// Runs once without checks.
+    /// Runs each kernel once without checks.
     Plain,
 }
 
 thread_local! {
     pub static MODE: Cell<Mode> = const { Cell::new(Mode::Verdict) };
-    /// The barrier that is removed from kernels, by its number in the PTX.
+    /// Number of the barrier that is removed from the PTX of kernels, or `None`.
     pub static LOST_BARRIER: Cell<Option<usize>> = const { Cell::new(None) };
-    /// Launches from here on as jobs with their titles, if somebody wants them.
+    /// Jobs of the launches so far, with their titles; `None` if launches are not recorded.
     pub static JOBS: RefCell<Option<Vec<(String, Job)>>> = const { RefCell::new(None) };
 }
 
 #[derive(Default)]
 pub struct Machine {
     pub gpu: Gpu,
-    /// Number of thread instructions run so far; `seconds` is the time that they took.
+    /// Number of thread instructions run so far. `seconds` is the time they took.
     pub thread_steps: u64,
     pub seconds: f64,
-    /// Address and bytes of each buffer, and true if nobody has written it.
+    /// Address and size in bytes of each buffer, and true if the buffer is still unwritten.
     buffers: Vec<(u64, usize, bool)>,
-    /// The kernel that was compiled last, and its text.
+    /// Title and PTX of the kernel that was compiled last.
     compiled: (String, String),
 }
 
@@ -81,7 +81,7 @@ impl Machine {
         Argument::U64(address)
     }
 
-    /// Allocates elements without writing them, so that the emulator reports reads of them.
+    /// Allocates a buffer for a number of elements and leaves it unwritten, so that the emulator reports reads of it.
     pub fn room<T>(&mut self, length: usize) -> Argument {
         let bytes = length * size_of::<T>();
         let address = self.gpu.allocate(bytes as u64).unwrap();
@@ -107,7 +107,7 @@ impl Machine {
         self.gpu.load(&module).unwrap().kernel(&spec.entry).unwrap_or_else(|e| panic!("{}: {e}", spec.file))
     }
 
-    /// Compiles a kernel for a tile and runs it with a shape.
+    /// Compiles a kernel for a tile, and runs it with a launch shape.
     pub fn run(&mut self, spec: &KernelSpec, tile: &Tile, shape: Shape, arguments: &[Argument]) -> Report {
         let kernel = self.kernel(spec, tile);
         self.launch(&kernel, shape, false, arguments)
@@ -131,12 +131,12 @@ impl Machine {
         report
     }
 
-    /// Keeps the title and the PTX of what is launched next.
+    /// Stores the title and the PTX of the kernel that is launched next.
     pub fn compiled(&mut self, title: &str, ptx: &str) {
         self.compiled = (title.to_owned(), ptx.to_owned());
     }
 
-    /// Adds a launch that is about to happen to the jobs, if somebody wants them.
+    /// Adds the next launch to the jobs, if launches are being recorded.
     pub fn note_job(&mut self, kernel: &Kernel, launch: &Launch, arguments: &[Argument]) {
         if JOBS.with_borrow(Option::is_none) {
             return;
@@ -170,12 +170,12 @@ impl Machine {
     }
 }
 
-/// Returns the launch shape of a kernel over items.
+/// Returns the launch shape of a kernel for a number of items.
 pub fn over_items(spec: &KernelSpec, tile: &Tile, items: usize) -> Shape {
     warpbook_kernels::over_items(spec, tile, items as u64, LIMITS.multiprocessors)
 }
 
-/// Returns small whole numbers, whose sums are exact.
+/// Returns small whole numbers, so that their sums are exact.
 pub fn whole(length: usize, seed: usize) -> Vec<f32> {
     (0..length).map(|i| ((i * 7919 + seed * 104_729) % 17) as f32 - 8.0).collect()
 }
@@ -190,7 +190,7 @@ pub fn real(length: usize, seed: u64) -> Vec<f32> {
     (0..length).map(|_| next()).collect()
 }
 
-/// Fails if the error of an element exceeds a share of the largest reference.
+/// Fails if the error of any element exceeds `share` times the largest reference value.
 pub fn assert_close(name: &str, got: &[f32], want: &[f64], share: f64) {
     let largest = want.iter().fold(0f64, |a, b| a.max(b.abs())).max(1e-30);
     assert_eq!(got.len(), want.len());

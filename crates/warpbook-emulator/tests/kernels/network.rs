@@ -1,4 +1,4 @@
-//! Tests the network operations on CUDA cores, and a learner's own layer.
+//! Tests the neural-network kernels on CUDA cores, and an example of a learner's own layer.
 
 use crate::machine::{Machine, assert_close, real};
 use warpbook_data::philox::uniform;
@@ -17,12 +17,12 @@ fn number(v: usize) -> Argument {
     Argument::U32(v as u32)
 }
 
-/// Makes a structure argument of 32-bit numbers.
+/// Creates a structure argument from 32-bit numbers.
 fn structure(words: &[usize]) -> Argument {
     Argument::Bytes(words.iter().flat_map(|word| (*word as u32).to_le_bytes()).collect())
 }
 
-/// Runs a kernel with this many blocks.
+/// Runs a kernel with this number of blocks.
 fn run(machine: &mut Machine, spec: &KernelSpec, blocks: usize, arguments: &[&Argument]) {
     let tile = &spec.tiles[0];
     let shape = Launch {
@@ -38,7 +38,7 @@ fn f64s(values: &[f32]) -> Vec<f64> {
     values.iter().map(|v| f64::from(*v)).collect()
 }
 
-/// Returns the normal distribution's density and distribution function at x, computed with the series of erf.
+/// Returns the density and the distribution function of the normal distribution at x, computed with the series of erf.
 fn normal(x: f64) -> (f64, f64) {
     let density = (-x * x / 2.0).exp() / (2.0 * std::f64::consts::PI).sqrt();
     let mut term = x;
@@ -223,7 +223,7 @@ fn a_batch_is_normalised_forwards_and_backwards() {
     }
 }
 
-/// Sizes of a convolution or pool: batch, channels of x and y, sides of x and of windows, strides and padding.
+/// Sizes of a convolution or pooling: batch size, channels of x and y, sides of x and of the windows, strides and padding.
 #[derive(Clone, Copy)]
 struct Windows {
     batch: usize,
@@ -248,8 +248,8 @@ impl Windows {
             .unwrap()
     }
 
-    /// Calls `work` for each element of each window of an image, with its output row and column, its tap, and
-    /// its row and column of x.
+    /// Calls `work` for each element of each window of an image, with the output row and column, the index of the element in the window, and its row and column
+    /// in x.
     fn each(&self, mut work: impl FnMut([usize; 2], usize, [usize; 2])) {
         let [oh, ow] = self.out();
         for (oy, ox) in (0..oh).flat_map(|oy| (0..ow).map(move |ox| (oy, ox))) {
@@ -352,7 +352,7 @@ fn convolutions_are_those_of_the_formula() {
         assert_close("dw", &machine.get(&dweight, o * taps), &want_dw, 1e-5);
         run(&mut machine, &biases, o, &[&shape, &on_dy, &dbias]);
         assert_close("db", &machine.get(&dbias, o), &want_db, 1e-5);
-        // Gathers the patches as a matrix, as the implicit product does.
+        // Gathers the patches into a matrix, as the implicit matrix product does.
         let divisor = |value: usize| {
             let shift = value.next_power_of_two().trailing_zeros().saturating_sub(1);
             let multiplier = ((1u64 << (32 + shift)) / value as u64 + 1) as usize;
@@ -396,7 +396,7 @@ fn parameters_are_updated_and_numbers_drawn_as_on_the_cpu() {
         let (on_gradients, first, second) =
             (machine.put(&gradients), machine.put(&vec![0f32; n]), machine.put(&vec![0f32; n]));
         let settings = Argument::Bytes(vec![0; 48]);
-        // gradient, rate, momentum, decay, size, root, first, keep_second, second, epsilon, shrink.
+        // Parameters of the optimiser: gradient, rate, momentum, decay, size, root, first, keep_second, second, epsilon, shrink.
         let numbers: [f32; 11] = [0.5, 0.1, 0.9, 0.01, 0.1, 0.3, 0.1, 0.9, 0.1, 1e-3, 0.99];
         let mut words: Vec<u32> = numbers.iter().map(|v| v.to_bits()).collect();
         words.extend([1, 0]);
@@ -432,7 +432,7 @@ fn parameters_are_updated_and_numbers_drawn_as_on_the_cpu() {
             w - 0.1 * (m / (v.sqrt() / 0.3 + 1e-3))
         });
         assert_eq!(machine.get::<f32>(&on_weights, n), want.collect::<Vec<f32>>());
-        // The kernel sums the squares of each block.
+        // The kernel computes one sum of squares for each block.
         let spec = &nn::norm(Dtype::F32)[0];
         let parts = nn::parts(&spec.tiles[0], n as u64) as usize;
         let partial = machine.room::<f64>(parts);
@@ -485,7 +485,7 @@ fn a_learner_s_layer_runs_in_each_type() {
     }
 }
 
-/// Returns the bytes of a number, truncated to the type. A bf16 is the upper half of the single-precision bits.
+/// Returns the bytes of a number, truncated to the given type. A bf16 consists of the upper half of a number in single precision.
 fn coded(dtype: Dtype, v: f32) -> Vec<u8> {
     match dtype {
         Dtype::F32 => v.to_le_bytes().to_vec(),
@@ -502,7 +502,7 @@ fn decoded(dtype: Dtype, bytes: &[u8]) -> f32 {
     }
 }
 
-/// An array of a type, which begins `offset` elements after a multiple of 16 bytes.
+/// An array of some type that begins `offset` elements after an address divisible by 16.
 struct Typed {
     dtype: Dtype,
     at: Argument,
@@ -524,7 +524,7 @@ impl Typed {
     }
 }
 
-/// Half a unit in the last place of a type, relative, and some roundings of f32.
+/// Relative tolerance for a type: half a unit in the last place, plus some roundings in f32.
 fn share(dtype: Dtype) -> f64 {
     match dtype {
         Dtype::F32 => 1e-5,
@@ -533,7 +533,7 @@ fn share(dtype: Dtype) -> f64 {
     }
 }
 
-/// Truncates a number to a half.
+/// Truncates a single-precision number to half precision.
 fn half(v: f32) -> u16 {
     let scaled = (f64::from(v.abs()) * 2f64.powi(24)) as u32;
     if scaled == 0 {

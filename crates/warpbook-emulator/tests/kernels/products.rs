@@ -1,4 +1,4 @@
-//! Tests the matrix products on CUDA cores: 01 to 07.
+//! Tests the matrix products 01 to 07, which run on CUDA cores.
 
 use crate::machine::{Machine, assert_close, real};
 use warpbook_emulator::{Argument, LIMITS};
@@ -6,7 +6,7 @@ use warpbook_kernels::matmul::{Epilogue, Form};
 use warpbook_kernels::{matmul, over_tiles};
 use warpbook_record::Dtype;
 
-/// Makes the `Epilogue` of gemm.cuh: alpha, beta, bias and mask.
+/// Creates the argument `Epilogue` of gemm.cuh: alpha, beta, and the addresses of bias and mask.
 fn epilogue(alpha: f32, beta: f32, bias: u64, mask: u64) -> Argument {
     let numbers = [alpha, beta].map(f32::to_le_bytes).concat();
     Argument::Bytes([numbers, bias.to_le_bytes().to_vec(), mask.to_le_bytes().to_vec()].concat())

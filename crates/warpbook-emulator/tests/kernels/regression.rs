@@ -1,5 +1,4 @@
-//! Tests the regression: with kernels for each epoch, and with all epochs in one launch and a
-//! barrier over the grid.
+//! Tests linear regression: with separate launches for each epoch, and with all epochs in a single launch that has a barrier across the grid.
 
 use crate::machine::{Machine, assert_close, over_items, real};
 use warpbook_emulator::{Argument, Gpu, LIMITS, Module};
@@ -14,14 +13,14 @@ fn kernels(id: &str) -> Vec<KernelSpec> {
     rungs.iter().find(|rung| rung.id == id).unwrap_or_else(|| panic!("{id}")).kernels().to_vec()
 }
 
-/// Returns points around a line.
+/// Returns points that are scattered around a line.
 fn points(n: usize) -> (Vec<f32>, Vec<f32>) {
     let x: Vec<f32> = real(n, 5).iter().map(|v| 5.0 * v + 5.0).collect();
     let y = x.iter().zip(real(n, 6)).map(|(x, noise)| 3.0 * x + 2.0 + 0.1 * noise).collect();
     (x, y)
 }
 
-/// Returns the weights and losses after this many epochs, computed in double precision.
+/// Returns the weights and losses after `epochs` epochs, computed in double precision.
 fn descend(x: &[f32], y: &[f32], epochs: usize) -> ([f64; 2], Vec<f64>) {
     let (mut w, mut b) = (f64::from(START[0]), f64::from(START[1]));
     let n = x.len() as f64;
@@ -42,7 +41,7 @@ fn find<'s>(specs: &'s [KernelSpec], entry: &str) -> &'s KernelSpec {
     specs.iter().find(|spec| spec.entry == entry).unwrap_or_else(|| panic!("{entry}"))
 }
 
-/// Runs epochs as kernels: passes over the points, then the update.
+/// Runs each epoch as separate kernels: one or more passes over the points, and then the update.
 pub fn by_epochs(id: &str, n: usize) -> Machine {
     let (mut machine, specs) = (Machine::default(), kernels(id));
     let (x, y) = points(n);
@@ -80,7 +79,7 @@ pub fn by_epochs(id: &str, n: usize) -> Machine {
     machine
 }
 
-/// Returns the number of groups of points that a thread keeps in registers.
+/// Returns the number of groups of points that each thread keeps in registers.
 fn registers_of(tile: &Tile) -> u64 {
     tile.get("REGISTER_GROUPS").map_or(0, i64::unsigned_abs)
 }
@@ -165,8 +164,7 @@ fn more_blocks_than_are_resident_are_refused() {
 fn a_cluster_is_refused_by_name() {
     let specs = kernels("06_on_chip");
     let spec = find(&specs, "descend_in_cluster");
-    // NVRTC does not compile clusters for the emulated compute capability, so this kernel is
-    // compiled for 9.0.
+    // NVRTC does not compile clusters for the emulated compute capability 8.0, so this kernel is compiled for 9.0.
     let text = crate::machine::ptx_for(spec, spec.tiles.last().unwrap(), "compute_90");
     let module = Module::parse(&text).unwrap();
     let refusal = Gpu::new().load(&module).unwrap().kernel(&spec.entry).unwrap_err();

@@ -1,4 +1,4 @@
-//! Tests the softmax of Warpbook's example.
+//! Tests the softmax kernels of Warpbook's example.
 
 use crate::machine::{Machine, assert_close, over_items, real};
 use warpbook_emulator::Argument;
@@ -11,7 +11,7 @@ pub const WARP: Source =
 const ONLINE: Source =
     Source { path: "softmax/online.cu", text: include_str!("../../../warpbook/examples/softmax/online.cu") };
 
-/// Runs a kernel that uses this many lanes for each row.
+/// Runs a kernel that uses `lanes` lanes per row, and checks its results.
 pub fn check(source: Source, lanes: i64, vectors: i64, [rows, columns]: [usize; 2]) -> Machine {
     let tile = Tile::new("t256", &[("THREADS", 256), ("LANES", lanes), ("VECTORS", vectors)]);
     let spec = KernelSpec::new(source, "softmax", std::slice::from_ref(&tile), Grid::Cover);

@@ -3,7 +3,7 @@
 use crate::machine::{MODE, Machine, Mode};
 use crate::{products, regression, softmax};
 
-/// Returns millions of thread instructions per second, the best of several runs.
+/// Returns the rate of the fastest of several runs, in millions of thread instructions per second.
 fn rate(run: impl Fn() -> Machine) -> f64 {
     let runs = (0..20).map(|_| run()).map(|machine| machine.thread_steps as f64 / machine.seconds / 1e6);
     runs.fold(0.0, f64::max)
@@ -15,12 +15,12 @@ fn thread_instructions_a_second() {
         MODE.set(mode);
         let mean = measure();
         println!("{mode:?}: geometric mean {mean:.0} million thread instructions per second");
-        // The bound is low, because a busy core runs at a third of the speed.
+        // The bound is low because a busy core runs at only a third of its usual speed.
         assert!(mean > 10.0, "{mode:?}: {mean}");
     }
 }
 
-/// Returns the geometric mean over a few kernels, in millions of thread instructions per second.
+/// Returns the geometric mean of the rates of a few kernels, in millions of thread instructions per second.
 fn measure() -> f64 {
     let square = [128, 128, 64];
     let rates = [

@@ -1,9 +1,9 @@
-//! Checks which of Warpbook's kernels the emulator accepts, and how it refuses the others.
+//! Checks which of Warpbook's kernels the emulator accepts, and how it refuses the rest.
 
 use crate::machine::ptx;
 use warpbook_emulator::{Gpu, Module};
 
-/// Beginnings of the messages about tensor cores and asynchronous copies.
+/// How the messages begin that refuse tensor cores and asynchronous copies.
 const REFUSED: [&str; 4] = ["`cp.async.", "`ldmatrix.", "`mma.", "`wmma."];
 
 #[test]

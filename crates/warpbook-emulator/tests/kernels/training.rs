@@ -1,4 +1,4 @@
-//! Tests of the kernels of a training besides its layers: augmented images, dropout, and the optimiser Muon.
+//! Tests training kernels that are not layers: augmentation of images, dropout, and the optimiser Muon.
 
 use crate::machine::{Machine, assert_close, ptx_for, real};
 use warpbook_data::philox::philox4x32_4;
@@ -48,7 +48,7 @@ fn dropout_keeps_the_elements_that_the_cpu_keeps() {
     }
 }
 
-/// Compares a batch of images of `[channels, height, width]`.
+/// Compares the kernel's augmented images with a reference, for a batch of images of shape `[channels, height, width]`.
 fn augmented([channels, h, w]: [usize; 3], layout: Layout, flip: u32, reflect: bool) {
     const NAME: u32 = 0x6175_6772;
     let (count, batch, padding, seed, step, first) = (7usize, 5usize, 2usize, 3u64, 11u32, 20u32);
@@ -116,16 +116,16 @@ fn images_are_cropped_and_mirrored_as_on_the_cpu() {
     augmented([3, 9, 17], Layout::Nchw, 0, false);
 }
 
-/// A matrix, row by row.
+/// A matrix in row-major order.
 type Matrix = Vec<f64>;
 
-/// Returns a times the transpose of b.
+/// Returns the product of a and the transpose of b.
 fn product_transposed(a: &Matrix, b: &Matrix, [rows, columns, depth]: [usize; 3]) -> Matrix {
     let dot = |i: usize, j: usize| (0..depth).map(|k| a[i * depth + k] * b[j * depth + k]).sum();
     (0..rows * columns).map(|at| dot(at / columns, at % columns)).collect()
 }
 
-/// Returns a direction after so many rounds of the Newton-Schulz iteration, in double precision.
+/// Returns a direction after `rounds` rounds of the Newton-Schulz iteration, in double precision.
 fn orthogonalised(direction: &[f32], [out, columns]: [usize; 2], rounds: usize) -> Matrix {
     let norm = direction.iter().map(|v| f64::from(*v).powi(2)).sum::<f64>().sqrt();
     let mut x: Matrix = direction.iter().map(|v| f64::from(*v) / norm).collect();
@@ -140,8 +140,8 @@ fn orthogonalised(direction: &[f32], [out, columns]: [usize; 2], rounds: usize) 
     x
 }
 
-/// Compares a step of Muon for a filter that is not transposed; returns gradients and momentum. The products are compiled for compute capability 7.5,
-/// which multiplies bf16 on CUDA cores.
+/// Compares one step of Muon with a reference, for a filter that is not transposed. Returns the gradients and the momentum. The matrix products are compiled
+/// for compute capability 7.5, which multiplies bf16 on CUDA cores.
 fn muon([out, columns]: [usize; 2], rounds: usize) -> [Vec<f32>; 2] {
     let mut machine = Machine::default();
     let [direction, start, product, update] = nn::muon(Dtype::F32);
@@ -155,7 +155,7 @@ fn muon([out, columns]: [usize; 2], rounds: usize) -> [Vec<f32>; 2] {
         .map(|word| word as u32)
         .collect();
     let [filters, numbers] = [machine.put(&filter), machine.put(&[0.9f32, 0.0, 1.0, 0.0])];
-    // The first factor of a gradient is 1; it is the first step, and none that is skipped.
+    // The gradient's first factor is 1. The step is the first one, and is not skipped.
     let mut words = [0u32; 13];
     (words[0], words[11]) = (1f32.to_bits(), 1);
     let step = machine.put(&words);
@@ -186,7 +186,7 @@ fn muon([out, columns]: [usize; 2], rounds: usize) -> [Vec<f32>; 2] {
     let want = orthogonalised(&gradients, [out, columns], rounds);
     let want: Vec<f64> = weights.iter().zip(&want).map(|(w, x)| f64::from(*w) - 0.05 * x).collect();
     let got = machine.get::<f32>(&on_weights, n);
-    // X has 8 bits: the update, 0.05 of X, is right to a part in a hundred.
+    // X has 8 significant bits, so the update (0.05 times X) is accurate to one per cent.
     let step: Vec<f32> = got.iter().zip(&weights).map(|(w, before)| before - w).collect();
     let want_step: Vec<f64> = want.iter().zip(&weights).map(|(w, before)| f64::from(*before) - w).collect();
     assert_close("muon's update", &step, &want_step, 0.02);

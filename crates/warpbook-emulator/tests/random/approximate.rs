@@ -1,5 +1,5 @@
-//! Tests approximate instructions: the emulator returns the number nearest to the true value, and a GPU's result must be within
-//! the PTX ISA's bounds of it.
+//! Tests approximate instructions. The emulator returns the number nearest to the true value, and a GPU's result must be within the error bounds of the PTX
+//! ISA.
 
 use crate::forms::{self, Form, Kind};
 use crate::generate::HEAD;
@@ -8,10 +8,10 @@ use warpbook_device::testing::{self, PtxModule};
 use warpbook_emulator::{Argument, Gpu, Launch, Module};
 use warpbook_kernels::Launch as Shape;
 
-/// Number of operands that a form is tried with.
+/// Number of random operands with which each form is tested.
 const COUNT: usize = 1 << 16;
 
-/// A function's name, the interval of its operands, its largest error, and the least magnitude to which the error is relative.
+/// Error bound of a function, with the interval of its operands. The error is relative to the true value, or to `least` if the value is smaller.
 struct Bound {
     name: &'static str,
     operands: (f64, f64),
@@ -30,7 +30,7 @@ const BOUNDS: [Bound; 10] = [
     Bound { name: "cos", operands: (-3.0, 3.0), error: 9.6e-7, least: 1.0 },
     Bound { name: "tanh", operands: (-10.0, 10.0), error: 9.8e-4, least: 0.0 },
     Bound { name: "div", operands: (-1e15, 1e15), error: 2.4e-7, least: 0.0 },
-    // Approximations in f64 compute only the upper half of the bits.
+    // Approximations in f64 compute only the upper 32 bits.
     Bound { name: "f64", operands: (1e-30, 1e30), error: 2e-6, least: 0.0 },
 ];
 
@@ -40,7 +40,7 @@ impl Bound {
         BOUNDS.iter().find(|bound| bound.name == name).unwrap_or_else(|| panic!("{} has no bound", form.opcode))
     }
 
-    /// Draws a number from the interval. In an interval of many magnitudes, the logarithm is uniform.
+    /// Draws a random number from the interval. If the interval spans many orders of magnitude, the logarithm is uniform.
     fn draw(&self, random: &mut Random) -> f64 {
         let share = (random.next() >> 11) as f64 / (1u64 << 53) as f64;
         let (low, high) = self.operands;
@@ -52,7 +52,7 @@ impl Bound {
     }
 }
 
-/// Returns a kernel that computes a form in each thread. Every operand and result takes 8 bytes.
+/// Returns a kernel that computes one form in each thread. Each operand and result has 8 bytes of memory.
 fn kernel(form: &Form) -> String {
     let (ty, letter) = if form.into == Kind::Double { ("b64", 'd') } else { ("b32", 'w') };
     let operands: Vec<String> = (0..form.from.len()).map(|i| format!("%{letter}{i}")).collect();
@@ -97,7 +97,7 @@ fn approximations_are_near_a_gpu_s() {
         let mut worst = (0.0, 0);
         for i in 0..COUNT {
             let (a, b) = (value(&form, ours[i]), value(&form, theirs[i]));
-            // Results as small as denormals may become zero under `.ftz`.
+            // Under `.ftz` a result near the denormal range may become zero.
             let is_tiny = a.abs().max(b.abs()) < 2f64.powi(-125);
             let error =
                 if a.to_bits() == b.to_bits() || is_tiny { 0.0 } else { (a - b).abs() / b.abs().max(bound.least) };

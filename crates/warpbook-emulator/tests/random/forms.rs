@@ -1,8 +1,8 @@
-//! Lists the instruction forms that random kernels use, with the registers of their operands.
+//! Lists the forms of instructions that random kernels use, with the kinds of registers of their operands.
 
 use warpbook_emulator::{Gpu, Module};
 
-/// A kind of register.
+/// A kind of register in the random kernels.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Kind {
     Predicate,
@@ -12,7 +12,7 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// Returns the kind of register for a type, or `None` for other parts of an opcode.
+    /// Returns the kind of register for a type; `None` for other parts of an opcode.
     fn parse(ty: &str) -> Option<Self> {
         Some(match ty {
             "pred" => Self::Predicate,
@@ -30,19 +30,19 @@ pub struct Form {
     pub opcode: String,
     pub into: Kind,
     pub from: Vec<Kind>,
-    /// Number of results; `setp` has two.
+    /// Number of results. Only `setp` has two.
     pub results: usize,
     /// True if a constant below 256 is the last operand, as in `lop3`.
     pub has_table: bool,
 }
 
 impl Form {
-    /// Returns true if the manual allows an error of some units in the last place, or lets denormals count as zero.
+    /// Returns true if the PTX ISA allows an error of some units in the last place, or allows denormals to count as zero.
     pub fn is_approximate(&self) -> bool {
         self.opcode.split('.').any(|part| matches!(part, "approx" | "ftz" | "full"))
     }
 
-    /// Returns true if the result is a floating-point number; a NaN may then have any payload.
+    /// Returns true if the result is a floating-point number, whose payload may be arbitrary if it is NaN.
     pub fn is_float(&self) -> bool {
         self.float_type().is_some()
     }
@@ -61,7 +61,7 @@ impl Form {
 /// Returns all forms of arithmetic, logic, comparison and conversion that the emulator supports.
 pub fn all() -> Vec<Form> {
     let mut opcodes: Vec<String> = warpbook_emulator::supported().iter().map(|name| (*name).to_owned()).collect();
-    // Families with special operands are left out; the forms of `setp` and `cvt` are added below.
+    // Leaves out families with special operands, and those that are added below, such as `setp` and `cvt`.
     opcodes.retain(|opcode| !OF_FAMILIES.contains(&opcode.split('.').next().unwrap_or_default()));
     opcodes.extend(comparisons());
     opcodes.extend(conversions());
@@ -70,7 +70,7 @@ pub fn all() -> Vec<Form> {
     opcodes.iter().filter_map(|opcode| form(opcode)).filter(is_taken).collect()
 }
 
-/// Returns the form of an opcode, with operands as in the PTX ISA's sections.
+/// Returns the form of an opcode, with operands as the PTX ISA specifies them.
 fn form(opcode: &str) -> Option<Form> {
     let (name, types) = (opcode.split('.').next()?, opcode.split('.').filter_map(Kind::parse).collect::<Vec<_>>());
     let (last, first) = (*types.last()?, *types.first()?);
@@ -123,8 +123,7 @@ fn comparisons() -> Vec<String> {
     all
 }
 
-/// Returns the conversions. Floating-point numbers are rounded when they become narrower; integers saturate if the new type does not hold all of
-/// their values.
+/// Returns the conversions. Floating-point numbers are rounded if they become narrower. Integers saturate if the new type does not include all of their values.
 fn conversions() -> Vec<String> {
     let mut all = Vec::new();
     let integers = [
@@ -184,8 +183,8 @@ fn is_taken(form: &Form) -> bool {
     !needs_more && decoded.is_ok()
 }
 
-/// Instruction families that are not taken from the emulator's table: [`super::generate`] writes them itself, they compute nothing, or their
-/// forms are listed here.
+/// Instruction families that are not taken from the emulator's table, because [`super::generate`] writes them itself, because they compute nothing, or because
+/// their forms are listed in this file.
 const OF_FAMILIES: [&str; 29] = [
     "activemask",
     "applypriority",
@@ -218,5 +217,5 @@ const OF_FAMILIES: [&str; 29] = [
     "vote",
 ];
 
-/// Beginnings of opcodes that need a compute capability above 8.0, according to the PTX ISA.
+/// Opcodes that begin like this need a compute capability above 8.0, according to the PTX ISA.
 const NEEDS_MORE: [&str; 6] = ["add.bf16", "add.rn.bf16", "sub.bf16", "sub.rn.bf16", "mul.bf16", "mul.rn.bf16"];

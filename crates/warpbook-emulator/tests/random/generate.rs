@@ -9,18 +9,19 @@ use std::fmt::Write;
 pub const BLOCKS: u32 = 2;
 /// Number of threads in a block.
 pub const THREADS: u32 = 64;
-/// Number of registers of each kind that a kernel computes with.
+/// Number of registers of each kind that a kernel uses for its computations.
 const REGISTERS: usize = 10;
-/// Size of a thread's inputs in bytes: words and doublewords. Halves and predicates are derived from the words.
+/// Size in bytes of a thread's inputs, which are words and doublewords. Halves and predicates are derived from the words.
 pub const IN_BYTES: usize = REGISTERS * (4 + 8);
-/// Size of a thread's results in bytes: doublewords, words, halves, and predicates as bits of a word.
+/// Size in bytes of a thread's results: doublewords, words, halves, and a word whose bits are the predicates.
 pub const OUT_BYTES: usize = REGISTERS * (8 + 4 + 4) + 8;
 /// Size in bytes of the sums to which all threads add.
 pub const SUM_BYTES: usize = 256;
-/// Offset of the bytes in the sums that stay zero.
+/// Offset of the part of the sums that stays zero.
 const ZEROS: usize = SUM_BYTES - 8;
 
-/// Words at the edges of arithmetic: NaN, infinities, denormals, -0, the largest and smallest integers, shifts of 32 and more, and pairs of such halves.
+/// Words that are edge cases of arithmetic: NaN, infinities, denormals, -0, the largest and smallest integers, shifts of 32 and more, and pairs of halves with
+/// such values.
 const WORDS: [u32; 30] = [
     0,
     1,
@@ -93,13 +94,13 @@ pub fn inputs(seed: u64) -> Vec<u8> {
     bytes
 }
 
-/// The text of a kernel, and the forms that it contains.
+/// The PTX of a kernel, and the forms of instructions in it.
 pub struct Generated {
     pub text: String,
     pub forms: Vec<String>,
 }
 
-/// The first lines of a module.
+/// The directives at the start of a module.
 pub const HEAD: &str = ".version 7.8\n.target sm_80\n.address_size 64\n";
 
 /// Returns a module with one instruction, which shows whether the emulator accepts a form.
@@ -110,7 +111,7 @@ pub fn one_instruction(form: &Form) -> String {
     format!("{HEAD}.entry k() {{\n{}{body}ret;\n}}\n", registers())
 }
 
-/// Returns the kernel of a seed.
+/// Returns the random kernel for a seed.
 pub fn kernel(name: &str, seed: u64, forms: &[Form]) -> Generated {
     let mut writer = Writer::new(seed, forms);
     for _ in 0..24 {
@@ -119,7 +120,7 @@ pub fn kernel(name: &str, seed: u64, forms: &[Form]) -> Generated {
     finished(name, writer)
 }
 
-/// Returns a kernel with one form only, whose operands are inputs.
+/// Returns a kernel that contains a single form, whose operands are inputs.
 pub fn kernel_of_form(name: &str, form: &Form) -> Generated {
     let mut writer = Writer::new(1, &[]);
     for _ in 0..8 {
@@ -149,8 +150,8 @@ fn registers() -> String {
     )
 }
 
-/// Reads a thread's inputs. `%a0` to `%a4` are the addresses of its results, the sums, its place in shared memory, its place in local memory, and a neighbour's
-/// place in shared memory.
+/// Returns the start of a kernel, which reads a thread's inputs. `%a0` to `%a4` are addresses: the thread's results, the sums, the thread's place in shared
+/// memory, its place in local memory, and a neighbour's place in shared memory.
 fn prologue(name: &str) -> String {
     let mut text = format!(
         "mov.u32 %t0, %tid.x;\nmov.u32 %t1, %ctaid.x;\nmad.lo.u32 %t2, %t1, {THREADS}, %t0;\n\
@@ -179,7 +180,7 @@ fn prologue(name: &str) -> String {
     text
 }
 
-/// Writes a thread's registers to its results.
+/// Returns the end of a kernel, which stores a thread's registers in its results.
 fn epilogue() -> String {
     let mut text = "mov.u32 %t3, 0;\n".to_owned();
     for i in 0..REGISTERS {
@@ -257,8 +258,8 @@ impl<'a> Writer<'a> {
         self.instruction(form);
     }
 
-    /// Writes an instruction. A NaN result is replaced by a fixed NaN, because its payload may differ. An exclusive or with a zero that the assembler does not
-    /// know follows: otherwise the assembler could fuse two instructions into one with a different result for NaN or for the least integer.
+    /// Writes an instruction. A NaN result is replaced with a fixed NaN, because its payload may differ. The instruction is followed by an exclusive or with a
+    /// zero that the assembler cannot predict; otherwise the assembler could fuse two instructions and get a different result for NaN or for the least integer.
     pub fn instruction(&mut self, form: &Form) {
         self.used.push(form.opcode.clone());
         let mut operands: Vec<String> = form.from.iter().map(|kind| self.register(*kind)).collect();
@@ -300,7 +301,7 @@ impl<'a> Writer<'a> {
         }
     }
 
-    /// Replaces every NaN by the same NaN.
+    /// Replaces every NaN in a register with the same NaN.
     fn one_nan(&mut self, ty: &str, register: &str) {
         let half = |writer: &mut Self, infinity: u32, nan: u32, register: &str| {
             writer.line(&format!("and.b16 %s1, {register}, 32767;\nsetp.gt.u16 %q0, %s1, {infinity};\nselp.b16 {register}, {nan}, {register}, %q0;"));
@@ -324,7 +325,7 @@ impl<'a> Writer<'a> {
         }
     }
 
-    /// Writes a branch in which the lanes diverge and reconverge. They take two paths, or several paths by a table.
+    /// Writes a branch at which lanes diverge and reconverge. The lanes take two paths, or several paths through a jump table.
     fn branch(&mut self) {
         if self.random.below(4) == 0 {
             return self.table();
@@ -332,7 +333,7 @@ impl<'a> Writer<'a> {
         let (other, end) = (self.label(), self.label());
         let (predicate, not) = (self.register(Kind::Predicate), self.random.pick(&["", "!"]));
         self.used.push("bra".to_owned());
-        // Instructions after the branch may change its predicate.
+        // The instructions in the two paths may overwrite this predicate, which the emulator must tolerate.
         self.line(&format!("@{not}{predicate} bra {other};"));
         (0..1 + self.random.below(4)).for_each(|_| self.arithmetic());
         self.line(&format!("bra {end};\n{other}:"));
@@ -440,7 +441,8 @@ impl<'a> Writer<'a> {
         self.family("ld.local.b32", &format!("{into}, [%a3]"));
     }
 
-    /// Writes an atomic. On places that all threads share, only operations whose order does not matter are used; on a thread's own place, any.
+    /// Writes an atomic operation. Memory that all threads share is only updated by operations whose order does not matter; a thread's own memory by any
+    /// operation.
     fn atomic(&mut self) {
         let common = [
             "add.u32", "add.u64", "min.u32", "max.u32", "min.s32", "max.s32", "min.u64", "max.u64", "min.s64",
@@ -476,7 +478,7 @@ impl<'a> Writer<'a> {
         self.line("bar.sync 0;");
     }
 
-    /// Synchronises the lanes of a warp, because a block's barriers need complete warps.
+    /// Synchronises the lanes of a warp. A barrier of the block would need complete warps.
     fn meet(&mut self) {
         self.family("bar.warp.sync", "0xffffffff");
     }
@@ -495,8 +497,8 @@ impl<'a> Writer<'a> {
         }
     }
 
-    /// Stores a predicate that all lanes agreed on, and loads it again. Otherwise `ptxas` 13.0 repeats the vote or the barrier's reduction in a later branch
-    /// that needs the predicate, where some of the lanes are missing.
+    /// Stores a predicate on which all lanes agree, and loads it again. Otherwise `ptxas` 13.0 repeats the vote or the barrier's reduction in a later branch
+    /// that uses the predicate, where some of the lanes are missing.
     fn pass_through_memory(&mut self, predicate: &str) {
         self.line(&format!(
             "selp.b32 %t5, 1, 0, {predicate};\nst.volatile.global.b32 [%a0], %t5;\nld.volatile.global.b32 %t5, [%a0];\n\

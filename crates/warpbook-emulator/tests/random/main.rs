@@ -1,6 +1,6 @@
 //! Compares the emulator's results of random kernels with a GPU's, bit by bit.
 //!
-//! A kernel follows from its seed, so only hashes of a GPU's results are stored: `outputs.txt` has a line for each warp of 200 kernels, computed on an
+//! A kernel is determined by its seed, so only hashes of the GPU's results are stored: `outputs.txt` has a line for each warp of 200 kernels, computed on an
 //! H200.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
@@ -27,14 +27,14 @@ const OF_A_MODULE: u64 = 50;
 const STORED: u64 = 200;
 /// Number of kernels that are compared on a GPU.
 const ALL: u64 = 3000;
-/// Minimum number of occurrences of each form in all kernels.
+/// Minimum number of times that each form must occur in all kernels together.
 const LEAST: usize = 20;
 
 fn exact_forms() -> Vec<Form> {
     forms::all().into_iter().filter(|form| !form.is_approximate()).collect()
 }
 
-/// Kernels with this number or a higher one contain only one form each.
+/// Kernels with this number or a higher one contain a single form.
 const SINGLE: u64 = 1 << 32;
 
 /// Returns a module with a kernel `k<number>` for each of these forms.
@@ -44,7 +44,7 @@ fn module_of_forms(numbers: std::ops::Range<u64>, forms: &[Form]) -> String {
     HEAD.to_owned() + &numbers.map(kernel).collect::<String>()
 }
 
-/// Returns a module of kernels `k<seed>`, and the number of occurrences of each form in it.
+/// Returns a module with a kernel `k<seed>` for each seed, and how often each form occurs in the module.
 fn module(seeds: std::ops::Range<u64>, forms: &[Form]) -> (String, BTreeMap<String, usize>) {
     let (mut text, mut counts) = (HEAD.to_owned(), BTreeMap::new());
     for seed in seeds {
@@ -55,7 +55,7 @@ fn module(seeds: std::ops::Range<u64>, forms: &[Form]) -> (String, BTreeMap<Stri
     (text, counts)
 }
 
-/// Returns the emulator's results of a kernel: those of all threads, then the sums.
+/// Runs a kernel in the emulator. Returns the results of all threads, followed by the sums.
 fn emulated(module: &Module, seed: u64) -> Vec<u8> {
     let mut gpu = Gpu::new();
     let kernel = gpu.load(module).unwrap().kernel(&format!("k{seed}")).unwrap_or_else(|e| panic!("seed {seed}: {e}"));
@@ -76,7 +76,7 @@ fn emulated(module: &Module, seed: u64) -> Vec<u8> {
     results
 }
 
-/// Returns a line for each warp and one for the sums: seed, number, and Fowler, Noll and Vo's FNV-1a hash.
+/// Returns one line for each warp and one for the sums. Each line has the seed, a number, and the FNV-1a hash (Fowler, Noll and Vo) of the results.
 fn hashes(seed: u64, results: &[u8]) -> String {
     let mut text = String::new();
     let fnv = |bytes: &[u8]| {
@@ -101,7 +101,7 @@ fn stored_results_of_a_gpu_are_the_emulator_s() {
     assert_eq!(ours.lines().count(), stored.lines().count());
 }
 
-/// If `WARPBOOK_RANDOM_PTX` names a folder, the kernels are written into it.
+/// Checks how often each form occurs. If `WARPBOOK_RANDOM_PTX` names a folder, writes the kernels to it.
 #[test]
 fn every_form_occurs_often_enough() {
     if let Some(folder) = std::env::var_os("WARPBOOK_RANDOM_PTX") {
@@ -115,8 +115,8 @@ fn every_form_occurs_often_enough() {
     assert!(counts.values().all(|count| *count >= LEAST), "{:?}", counts.iter().min_by_key(|(_, count)| **count));
 }
 
-/// Runs 3,000 kernels, and one for each form, on a GPU and in the emulator. If `WARPBOOK_RANDOM_OUT` names a file, the GPU's results are written to it
-/// for `outputs.txt`.
+/// Runs 3,000 kernels, and one kernel for each form, on a GPU and in the emulator. If `WARPBOOK_RANDOM_OUT` names a file, writes the GPU's results to it, for
+/// use as `outputs.txt`.
 #[test]
 fn random_kernels_compute_the_same_on_a_gpu() {
     let Some(device) = testing::gpu("random_kernels_compute_the_same_on_a_gpu") else { return };
@@ -124,7 +124,7 @@ fn random_kernels_compute_the_same_on_a_gpu() {
     let next = AtomicU64::new(0);
     let found = Mutex::new((BTreeMap::new(), Vec::new()));
     std::thread::scope(|scope| {
-        // Every CPU core runs a thread, because the driver's compiler takes most of the time.
+        // Starts one thread for each CPU core, because the driver's compiler takes most of the time.
         for _ in 0..std::thread::available_parallelism().map_or(1, usize::from) {
             scope.spawn(|| {
                 loop {
@@ -189,7 +189,7 @@ fn on_gpu(module: &PtxModule, seed: u64) -> Vec<u8> {
     after[1..].concat()
 }
 
-/// Describes the register that contains a byte of the results, with the values of both sides.
+/// Describes the register that contains a differing byte of the results, with the values of the emulator and the GPU.
 fn describe(seed: u64, at: usize, ours: &[u8], theirs: &[u8]) -> String {
     let (thread, offset) = (at / OUT_BYTES, at % OUT_BYTES);
     let name = match offset {
@@ -205,7 +205,7 @@ fn describe(seed: u64, at: usize, ours: &[u8], theirs: &[u8]) -> String {
     format!("seed {seed}, thread {thread}, {name}: {:016x}, on the GPU {:016x}", value(ours), value(theirs))
 }
 
-/// Writes every form and the modules of the comparison as PTX, for use with an assembler.
+/// Writes all forms and the modules of the comparison to a folder, for use with an assembler.
 fn write_modules(folder: &std::path::Path) {
     for (number, form) in forms::all().iter().enumerate() {
         std::fs::write(folder.join(format!("form{number}.ptx")), generate::one_instruction(form)).unwrap();
