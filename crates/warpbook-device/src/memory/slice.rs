@@ -160,23 +160,9 @@ impl<T: Element> Slice<T> {
     /// # Errors
     /// The driver's errors.
     pub fn to_vec(&self) -> Result<Vec<T>> {
-        if let Some(emulator) = self.memory.device.emulator() {
-            // SAFETY: all bit patterns are valid values of T, including zeros.
-            let mut values = vec![unsafe { std::mem::zeroed::<T>() }; self.len];
-            emulator.read(self.address, bytes_of_mut(&mut values))?;
-            return Ok(values);
-        }
-        self.memory.device.bind()?;
-        let mut values = Vec::with_capacity(self.len);
-        if self.len > 0 {
-            let spare = values.spare_capacity_mut();
-            // SAFETY: `MaybeUninit<T>` has the layout of T, the spare capacity has room for `len` values, and `read` writes the values without reading them
-            // first.
-            let target = unsafe { std::slice::from_raw_parts_mut(spare.as_mut_ptr().cast::<T>(), self.len) };
-            self.read(target)?;
-            // SAFETY: the copy has written all `len` values.
-            unsafe { values.set_len(self.len) };
-        }
+        // SAFETY: all bit patterns are valid values of T, including zeros.
+        let mut values = vec![unsafe { std::mem::zeroed::<T>() }; self.len];
+        self.read(&mut values)?;
         Ok(values)
     }
 }

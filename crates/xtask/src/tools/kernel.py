@@ -9,9 +9,9 @@ import sys
 
 # What a package is compiled for cannot be said in a variable, but Cargo reads this above the folder that it builds in.
 # Debug assertions are for cells: in packages they cost the first cell a seventh of its time, and CPU rungs a part of their speed.
-# The notebooks' facade, records, charts, the table of kernels and file formats are slow to optimise, and an optimised one saves
+# The facade, the lab, records, charts, the table of kernels and file formats are slow to optimise, and optimising one saves only
 # milliseconds a chart.
-NOT_OPTIMISED = ["warpbook", "warpbook-charts", "warpbook-kernels", "warpbook-record", "object", "png", "safetensors", "tar"]
+NOT_OPTIMISED = ["warpbook", "warpbook-charts", "warpbook-kernels", "warpbook-lab", "warpbook-record", "object", "png", "safetensors", "tar"]
 CONFIG = """\
 [profile.dev.package."*"]
 debug-assertions = false
