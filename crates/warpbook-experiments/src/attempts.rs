@@ -32,7 +32,7 @@ pub trait Attempts {
     fn check_products(&self, device: &CudaDevice, options: &CudaOptions, network: &Network) -> Result<()>;
 }
 
-/// Returns the matrix product at which a kernel is timed.
+/// Returns the matrix product that a kernel is timed on.
 fn product(live: &LiveKernel) -> Matmul {
     Matmul::new().shapes([live.sides()]).dtypes([live.element_type()]).tiles(false).transfers(false)
 }

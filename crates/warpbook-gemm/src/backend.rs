@@ -22,7 +22,7 @@ pub enum ProductBy {
     Tiled16,
     /// Like [`Self::Tiled`], with tiles of 8 x 8.
     Tiled8,
-    /// A kernel with one tile: a learner's, or a rung selected by its id.
+    /// A kernel that has a single tile size: a learner's kernel, or a rung of the matmul ladder selected by its id.
     Kernel(OwnProduct),
 }
 

@@ -53,7 +53,7 @@ pub enum Error {
     /// A file cannot be written.
     #[error("{path} cannot be written: {why}. Nothing was lost from memory; choose another place and write again.")]
     Write {
-        /// Path of the file.
+        /// The file that cannot be written.
         path: PathBuf,
         /// The operating system's error.
         why: std::io::Error,

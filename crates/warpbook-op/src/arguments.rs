@@ -92,7 +92,7 @@ pub(crate) fn dtype(number: i32) -> Result<Dtype> {
 }
 
 impl CProduct {
-    /// Converts the product; its sizes are checked when it is planned.
+    /// Converts these arguments to a product; its sizes are checked when it is planned.
     ///
     /// # Errors
     /// If a number does not stand for any type, epilogue or layout.

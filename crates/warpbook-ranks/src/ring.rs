@@ -83,7 +83,7 @@ impl Ring {
         if self.shared.is_aborted() { Err(self.over()) } else { Ok(()) }
     }
 
-    /// Returns the error that states why the work is over.
+    /// Returns the error that explains why the work was stopped.
     fn over(&self) -> Error {
         let why = self.shared.why_within(REASON);
         Error::Lost(why.unwrap_or_else(|| crate::watch::died(self.neighbour())))

@@ -215,7 +215,7 @@ pub enum ReportMsg {
 /// A notice to the reader.
 #[derive(Clone)]
 pub enum NoticeMsg {
-    /// Copy a text to the clipboard; the first value names it for the reader.
+    /// Copy text to the clipboard; the first field describes it in the message that the reader sees.
     Copy(&'static str, String),
     /// Show this message and make screen readers announce it.
     Say(String),

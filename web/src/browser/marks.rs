@@ -47,7 +47,7 @@ impl MarkNames {
         }
     }
 
-    /// Returns the texts that a mark carries.
+    /// Returns the text in a mark's attributes.
     pub fn reading(&self, mark: &Element) -> Reading {
         let said = |name: &str| {
             let around = mark.closest(&format!("[data-{name}]")).ok().flatten();

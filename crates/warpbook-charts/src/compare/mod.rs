@@ -23,7 +23,7 @@ use warpbook_record::{Measurement, Problem, Run};
 /// Maximum number of records in one comparison; there are no colours and markers for more.
 pub const MAX_RECORDS: usize = 8;
 
-/// How the result of a rung for a problem compares with the first record.
+/// How a rung's result for a problem compares with its result in the first of the compared records.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Verdict {
     /// Faster than in the first record, beyond noise.

@@ -20,7 +20,7 @@ fn charts(run: &Run) -> Vec<Chart> {
     let some: Vec<&Problem> =
         problems.iter().copied().step_by(problems.len().div_ceil(4)).chain(problems.last().copied()).collect();
     let mut all: Vec<Chart> = Vec::new();
-    // The page draws the timeline on a canvas, so its spans are not in a drawing.
+    // The page draws the timeline on a canvas, so an SVG contains none of its spans.
     let kinds: Vec<ChartKind> = run.descriptor.charts.iter().copied().filter(|k| *k != ChartKind::Timeline).collect();
     for problem in &some {
         all.extend(kinds.iter().filter_map(|kind| draw().chart(run, problem, *kind).ok()));

@@ -65,7 +65,7 @@ impl Progress {
         }
     }
 
-    /// Shows an event.
+    /// Updates the progress line on the terminal for an event.
     pub fn show(&self, event: &Event) {
         match event {
             Event::Planned { measurements, run } => {

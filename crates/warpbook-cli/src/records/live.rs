@@ -101,7 +101,7 @@ impl LiveRecords {
         for named in &self.named {
             match files(std::slice::from_ref(named)) {
                 Ok(found) => all.extend(found),
-                // An empty folder only causes a warning, since its records may follow.
+                // An empty folder only causes a warning, since records may be written to it later.
                 Err(why) => warn_once(&mut self.warned, named, why.sentence),
             }
         }

@@ -1,4 +1,4 @@
-//! A training's settings from the command line: network, samples and device.
+//! Settings of a training run from the command line: network, samples and device.
 
 use crate::args::TrainingArgs;
 use crate::failure::Failure;
@@ -65,7 +65,7 @@ impl Settings {
         Ok(self.inputs().optional("--out", out, Kind::Record)?.map(RecordWriter::new))
     }
 
-    /// Opens the requested recipe and samples.
+    /// Loads the requested recipe and its samples.
     pub fn plan(&self) -> Result<Planned, Failure> {
         let (recipe, data) = (&self.args.recipe, self.args.from.data.as_deref());
         if *recipe == AMP_RECIPE {

@@ -133,7 +133,7 @@ fn classes_are_matched_by_their_names() {
     let run = |words: &str| warpbook(folder.path(), &words.split(' ').collect::<Vec<_>>());
     expect(&run("train pets.toml --device cpu --checkpoint c.st"), 0, &["step 20"]);
     expect(&run("freeze c.st --out f.st"), 0, &["f.st"]);
-    // A third class comes first, and a network with three classes is tested on a folder with two of them.
+    // The third class, "cat", sorts before the others and so moves their indices. The network has three classes, and the folder has two of them.
     write_images(&folder.path().join("three"), [("cat", 10), ("dog", 200)]);
     write_images(&folder.path().join("three"), [("ape", 100), ("dog", 200)]);
     expect(&run("eval f.st --data three"), 2, &["cat and dog", "ape, cat and dog"]);

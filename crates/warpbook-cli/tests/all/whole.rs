@@ -116,7 +116,7 @@ fn each_process_is_a_sample_of_a_record() {
     // A training's result does not depend on the process that times it.
     expect(&place.train("--epochs 1 --seed 4 --seeds 2 --to 5 --out s.json"), 0, &["seed 5: "]);
     assert_eq!(row.test, place.row("s.json").test);
-    // The result is also the same if an epoch is not finished.
+    // A training that ends within an epoch gives the same result in a new process, too.
     expect(&place.run("speedrun", "--steps 9 --seed 4 --cold 1 --out c9.json"), 0, &["seed 4: "]);
     expect(&place.train("--steps 9 --seed 4 --seeds 1 --out s9.json"), 0, &["seed 4: "]);
     assert_eq!(place.row("c9.json").test, place.row("s9.json").test);

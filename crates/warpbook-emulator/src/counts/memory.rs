@@ -115,8 +115,8 @@ mod tests {
             let addresses: Lanes = std::array::from_fn(|lane| 16 * vector(lane as u64));
             (wavefronts(&addresses, u32::MAX, 16), ideal_wavefronts(&addresses, u32::MAX, 16))
         };
-        // One vector for each half-warp, as in the loads of A in rung 06, and eight vectors for a half-warp, each read by neighbouring lanes or by lanes two
-        // apart.
+        // First, all lanes of a half-warp load one vector, as the product 06_vectorised loads A. Then a half-warp loads eight vectors, each by two lanes that
+        // are next to each other or two apart.
         assert_eq!(of(|lane| lane / 16), (2, 2));
         assert_eq!(of(|lane| lane / 2), (2, 2));
         assert_eq!(of(|lane| lane / 4 * 2 + lane % 2), (2, 2));

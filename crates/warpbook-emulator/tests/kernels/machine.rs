@@ -43,7 +43,7 @@ elements!(u8, u32, u64, f32, f64);
 /// How a test runs its kernels.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Mode {
-    /// Runs each kernel three times in different orders with all checks. No check may find a fault.
+    /// Runs each kernel three times, with its blocks and warps in different orders and all checks on. No check may find a fault.
     Verdict,
     /// Runs each kernel once with all checks and counts.
     Checked,

@@ -34,7 +34,7 @@ fn exact_forms() -> Vec<Form> {
     forms::all().into_iter().filter(|form| !form.is_approximate()).collect()
 }
 
-/// Kernels with this number or a higher one contain a single form.
+/// Kernels with this number or a higher one test a single form of one opcode.
 const SINGLE: u64 = 1 << 32;
 
 /// Returns a module with a kernel `k<number>` for each of these forms.

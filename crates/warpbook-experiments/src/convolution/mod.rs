@@ -90,7 +90,7 @@ impl Convolutions {
         self
     }
 
-    /// Sets the passes. The first layer of a network has no input gradient.
+    /// Sets the passes that are measured. Leave out the input gradient for a network's first layer, which does not need it.
     #[must_use]
     pub fn passes(mut self, passes: impl IntoIterator<Item = Pass>) -> Self {
         self.passes = passes.into_iter().collect();

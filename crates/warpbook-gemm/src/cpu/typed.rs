@@ -182,7 +182,7 @@ pub fn gemm(product: &Product, arrays: HostArrays<'_>) -> Result<(), Malformed> 
     .map_err(|e| Malformed(e.to_string()))
 }
 
-/// Returns the elements as the product reads them.
+/// Returns the elements as the product multiplies them: rounded to tf32 if that is its type.
 fn as_read(stored: Cow<'_, [f32]>, dtype: Dtype) -> Cow<'_, [f32]> {
     if dtype == Dtype::Tf32 { stored.par_iter().map(|v| rounded(*v, dtype)).collect() } else { stored }
 }

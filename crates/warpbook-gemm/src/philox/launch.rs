@@ -28,7 +28,7 @@ impl Philox {
         })
     }
 
-    /// Fills `out`, f32 `[n]`, with the standard Gaussian numbers `first_index` to `first_index + n - 1` of a stream id.
+    /// Fills `out`, f32 `[n]`, with the standard Gaussian numbers `first_index` to `first_index + n - 1` of the random stream with this id.
     ///
     /// # Errors
     /// If the launch is refused.
@@ -45,7 +45,7 @@ impl Philox {
         unsafe { fill(&self.gaussians, stream, n, &[out, &n, &seed, &stream_id, &first_index]) }
     }
 
-    /// Fills `out`, f32 `[n]`, with the uniform numbers in (0, 1) `first_index` to `first_index + n - 1` of a stream id.
+    /// Fills `out`, f32 `[n]`, with the uniform numbers in (0, 1) `first_index` to `first_index + n - 1` of the random stream with this id.
     ///
     /// # Errors
     /// If the launch is refused.

@@ -16,8 +16,8 @@ pub fn gelu_derivative(v: f64) -> f64 {
 
 /// Computes Φ(x), with a relative error of at most 3e-8.
 ///
-/// Φ(-x) exp(x^2 / 2) is smooth in t = 1 / (1 + 0.35 x), so it is computed as t times a polynomial in t, which interpolates at Chebyshev's
-/// nodes of (0, 1).
+/// Φ(-x) exp(x^2 / 2) is smooth in t = 1 / (1 + 0.35 x), so it is computed as t times a polynomial in t that interpolates at the Chebyshev
+/// nodes on (0, 1).
 fn normal_distribution(x: f64) -> f64 {
     const POLYNOMIAL: [f64; 11] = [
         0.139_629_803_09,

@@ -164,7 +164,7 @@ impl Clocks {
     /// Number of round trips of an event, of which the fastest is used.
     const ROUNDS: usize = 8;
 
-    /// Measures the GPUs' clocks; their streams must be idle.
+    /// Measures how far the GPUs' clocks differ, so that their spans can be drawn on one timeline. The streams must be idle.
     pub fn set(sides: &[(&CudaDevice, &Stream)]) -> Result<Self> {
         let mut clocks = Self { zeros: Vec::new(), error_us: 0.0 };
         let Some(((first, here), others)) = sides.split_first() else { return Ok(clocks) };

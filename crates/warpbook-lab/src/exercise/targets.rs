@@ -1,4 +1,4 @@
-//! Targets of an exercise: bounds on counts of the emulator, which are the same on every machine.
+//! Targets of an exercise: bounds on the counts that the emulator reports, which are the same on every machine.
 
 use super::case::Case;
 use warpbook_emulator::{Counts, LineCounts};

@@ -3,7 +3,7 @@
 use super::Run;
 use crate::{BandwidthPeak, ComputePeak, DeviceKind, Measurement, MemoryLevel, Outcome, Problem, Requires, Rung};
 
-/// A lower bound on the time of a measurement, from the measured ceilings.
+/// A lower bound on a measured time, derived from the device's measured ceilings of bandwidth and arithmetic.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Bound {
     /// Level of memory that sets the bound; `None` for arithmetic.

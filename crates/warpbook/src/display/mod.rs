@@ -132,7 +132,7 @@ impl Show for String {
     }
 }
 
-/// Displays a path as a file that was just written.
+/// Displays the path, for cells that return the file they wrote.
 impl Show for PathBuf {
     fn html(&self) -> String {
         format!("<p><code>{}</code></p>", escape(&self.display().to_string()))

@@ -28,7 +28,7 @@ See `warpbook --help` for the exit codes.";
 #[derive(Debug, Args)]
 pub struct XrayArgs {}
 
-/// A rung of an experiment with its settings.
+/// The rung whose kernel is marked, and the settings of its experiment.
 pub struct ChosenXray {
     pub experiment: Box<dyn Experiment>,
     pub options: XrayOptions,

@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 /// The value `CUDNN_CROSS_CORRELATION`.
 const CROSS_CORRELATION: ConvolutionMode = ConvolutionMode(1);
-/// The heuristics `CUDNN_HEUR_MODE_A`, the better of the two decision trees, and `CUDNN_HEUR_MODE_FALLBACK`, which
+/// cuDNN's heuristics, in the order in which they are asked: `CUDNN_HEUR_MODE_A`, then `CUDNN_HEUR_MODE_FALLBACK`, which
 /// suggests engines that support most shapes.
 pub(super) const HEURISTICS: [Heuristics; 2] = [Heuristics(3), Heuristics(2)];
 /// Largest number of suggestions read from each heuristic.

@@ -304,7 +304,7 @@ fn a_progress_that_cannot_be_written_costs_no_verdict() {
     assert!(tried.remarks[0].contains("not in your progress"), "{:?}", tried.remarks);
 }
 
-/// Tests the code for GPUs on the emulated device, which measures no times.
+/// Runs the judge's code for GPUs on the emulated device, which cannot measure times.
 #[test]
 fn on_a_device_guards_and_values_are_compared_again() {
     let device = warpbook_device::CudaDevice::emulated();

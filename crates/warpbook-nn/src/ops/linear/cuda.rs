@@ -32,11 +32,11 @@ pub struct Linear {
 }
 
 impl Linear {
-    /// Plans the products of the forward pass and of both gradients, which `by` computes; compiles and loads their kernels. The bias gradient
-    /// has a separate kernel.
+    /// Plans the products of the forward pass and of both gradients for the backend `by`, and compiles and loads their kernels. The bias
+    /// gradient has a separate kernel.
     ///
     /// # Errors
-    /// If a size is zero or 2^32 or more; if no rung supports the type on this device, or the given rung does not; if the library is missing, or
+    /// If a size is zero or 2^32 or more; if no rung supports the type on this device, or the backend's rung does not; if the backend's library is missing, or
     /// has no algorithm for a product; if compiling fails or the device reports an error.
     pub fn by(
         by: ProductBy,

@@ -61,8 +61,8 @@ impl SquaredErrorKernels {
         self.loss_and_verdict(stream, (output, target), (loss_scale, 1.0, doutput), slots, &Verdict::none())
     }
 
-    /// Like [`SquaredErrorKernels::loss_and_gradient`], but multiplies the gradient by `share`. If the kernel has a last block, that block also
-    /// writes the step's verdict.
+    /// Like [`SquaredErrorKernels::loss_and_gradient`], but multiplies the gradient by `share`. If the kernel's last block to
+    /// finish does the final sums, it also writes whether the step's numbers are finite.
     pub(crate) fn loss_and_verdict(
         &self,
         stream: &Stream,

@@ -90,8 +90,8 @@ fn implicit_gemm_of_turing_is_the_reference() {
     check_all("implicit_gemm_of_turing_is_the_reference", Dtype::F16, Method::ImplicitGemmTuring);
 }
 
-/// The method can be forced on every GPU; a GPU below 8.0 uses it for fp16 whatever method is
-/// requested.
+/// The method for Turing can be forced on every GPU. GPUs of compute capability below 8.0 use it for fp16 whatever method
+/// is requested.
 #[test]
 fn turing_s_product_runs_where_it_is_asked_for_or_needed() {
     let Some(device) = testing::gpu("turing_s_product_runs_where_it_is_asked_for_or_needed") else { return };

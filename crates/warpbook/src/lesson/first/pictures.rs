@@ -17,7 +17,7 @@ const ROWS: usize = 12;
 /// Draws which words of memory the 32 lanes of a warp read at once, and how many 32-byte sectors the read touches. `word` returns the word that a lane reads.
 ///
 /// # Errors
-/// If nothing can be drawn.
+/// If the chart cannot be drawn.
 pub fn warp_reads(title: &str, word: impl Fn(usize) -> usize) -> Result<Chart, ChartError> {
     let words: Vec<usize> = (0..WARP).map(word).collect();
     let mut sectors: Vec<usize> = words.iter().map(|w| w * WORD / SECTOR).collect();
@@ -48,7 +48,7 @@ pub fn warp_reads(title: &str, word: impl Fn(usize) -> usize) -> Result<Chart, C
 /// Draws an array of structures with three fields and a structure of three arrays, both in the order in which memory stores them.
 ///
 /// # Errors
-/// If nothing can be drawn.
+/// If the chart cannot be drawn.
 pub fn layouts() -> Result<Chart, ChartError> {
     const FIELDS: [&str; 3] = ["x", "y", "z"];
     let part = |name: &str, field: &dyn Fn(usize) -> usize, index: &dyn Fn(usize) -> usize| {
@@ -70,7 +70,7 @@ pub fn layouts() -> Result<Chart, ChartError> {
 /// Draws a warp at a branch. `path` returns the path of a lane; the paths run one after another, while the lanes on other paths wait.
 ///
 /// # Errors
-/// If nothing can be drawn.
+/// If the chart cannot be drawn.
 pub fn turns(title: &str, path: impl Fn(usize) -> usize) -> Result<Chart, ChartError> {
     let paths: Vec<usize> = (0..WARP).map(path).collect();
     let mut kinds = paths.clone();

@@ -11,7 +11,7 @@ const BANKS: usize = 32;
 /// Draws the tile of a block with a halo of `reach` elements on both sides.
 ///
 /// # Errors
-/// If nothing can be drawn.
+/// If the chart cannot be drawn.
 pub fn halo(threads: usize, reach: usize) -> Result<Chart, ChartError> {
     let (threads, reach) = (threads.clamp(4, 24), reach.clamp(1, 4));
     let all = threads + 2 * reach;
@@ -32,7 +32,7 @@ pub fn halo(threads: usize, reach: usize) -> Result<Chart, ChartError> {
 /// Draws the bank that each lane of a warp reads from if the lanes read down a column of a tile whose rows have `pitch` words.
 ///
 /// # Errors
-/// If nothing can be drawn.
+/// If the chart cannot be drawn.
 pub fn banks(pitch: usize) -> Result<Chart, ChartError> {
     let bank = |lane: usize| lane * pitch % BANKS;
     let ways = (0..BANKS).map(|b| (0..BANKS).filter(|lane| bank(*lane) == b).count()).max().unwrap_or(0);
@@ -52,7 +52,7 @@ pub fn banks(pitch: usize) -> Result<Chart, ChartError> {
 /// Draws a transpose through a tile: rows are read into shared memory, and the columns of shared memory are written as rows of the result.
 ///
 /// # Errors
-/// If nothing can be drawn.
+/// If the chart cannot be drawn.
 pub fn through_a_tile() -> Result<Chart, ChartError> {
     let small = |name: &str| Matrix::new(name, 8, 8).cell(20.0, 20.0);
     Diagram::new("Both sides of the transpose go by rows")
@@ -70,7 +70,7 @@ pub fn through_a_tile() -> Result<Chart, ChartError> {
 /// Draws an inclusive scan of `n` ones, step by step, with a distance that doubles.
 ///
 /// # Errors
-/// If nothing can be drawn.
+/// If the chart cannot be drawn.
 pub fn scan_steps(n: usize) -> Result<Chart, ChartError> {
     let n = n.clamp(2, 16).next_power_of_two();
     let mut values: Vec<usize> = (1..=n).collect();

@@ -177,7 +177,7 @@ impl Roof {
     /// the most similar kernel with a published time, `y[i] = 2 * x[i]`, and the sentence says so.
     ///
     /// # Errors
-    /// If nothing can be drawn.
+    /// If the chart cannot be drawn.
     pub fn point(&self, name: &str, flops: u64, bytes: u64, us: Option<f64>) -> Result<Panel, ChartError> {
         let measured = us.map(|us| Point { name: name.into(), flops: flops as f64, bytes: bytes as f64, us });
         let (points, said) = match measured {

@@ -1,4 +1,4 @@
-//! The speed-up of AMP over fp32 at some batch sizes, next to guesses.
+//! The speed-up of AMP over fp32 at several batch sizes, next to the reader's guesses.
 
 use crate::lesson::{Guesses, guessed};
 use crate::prelude::*;

@@ -263,7 +263,7 @@ impl Builder<'_> {
         step.control.end(n, what)
     }
 
-    /// Queues the end of the step, unless the optimiser's last block executes it.
+    /// Queues the kernel that ends the step, unless the last thread block of the optimiser's kernel already does this work.
     pub(super) fn finish(&mut self, step: StepParts<'_>, n: usize) {
         if self.trains && self.parts.options.last_block {
             return;

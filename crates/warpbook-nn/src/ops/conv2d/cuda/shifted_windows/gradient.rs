@@ -140,7 +140,7 @@ impl WindowGradient {
         &self.kernel
     }
 
-    /// Number of blocks that share a weight.
+    /// Number of blocks among which the sum for each weight's gradient is split.
     pub fn splits(&self) -> u32 {
         self.division.splits
     }
