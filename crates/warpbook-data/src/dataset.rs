@@ -70,7 +70,7 @@ impl fmt::Display for Origin {
             Self::Modified { why: text } | Self::Noted { what: text } => f.write_str(text),
             Self::Synthetic { seed } => write!(f, "drawn by a program (seed {seed})"),
             Self::Folder { passed_over } if !passed_over.is_empty() => {
-                write!(f, "own data ({passed_over} skipped: PNG and JPEG images in the classes' folders are read)")
+                write!(f, "own data ({passed_over} skipped: only PNG and JPEG images in the class folders are read)")
             }
             Self::Folder { .. } | Self::Own => f.write_str("own data"),
         }

@@ -211,7 +211,7 @@ impl Selection {
             Setting {
                 name: "tile",
                 value: Some("ID"),
-                help: "Id of a tile that the kernels permit, for the rungs that have it.",
+                help: "Id of the tile to use in the rungs whose kernels offer it.",
                 set: |mut e, text| {
                     e.selection_mut().tile = Some(text.trim().to_owned());
                     Ok(e)

@@ -253,7 +253,7 @@ impl Machine<'_> {
             self.memo.resize(i + 1, None);
         }
         self.memo[i] = match self.stack.last() {
-            None => return refuse(at, "The pickle keeps a value of an empty stack."),
+            None => return refuse(at, "The pickle stores the top of an empty stack."),
             Some(Value::List(_) | Value::Dict(_) | Value::Dtype(_) | Value::Array(_)) => None,
             Some(value) => Some(value.clone()),
         };

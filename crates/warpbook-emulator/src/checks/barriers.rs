@@ -67,7 +67,7 @@ impl BarrierCheck {
         if let Some(gone) = gone.filter(|_| arrived < threads) {
             let place = line(gone);
             let message = format!(
-                "{arrived} of the block's {threads} threads wait at a barrier that the others never reach: these have ended in {place}, as after a `return`."
+                "{arrived} of the block's {threads} threads wait at a barrier, but the others never reach it: they ended at {place}, for example with a `return`."
             );
             return fault(gone, message);
         }
@@ -87,7 +87,7 @@ pub(super) fn check_masks(moment: &Moment, parties: &[(u32, &Collective)]) -> Re
     if let [(_, first), rest @ ..] = parties
         && let Some((other, _)) = rest.iter().find(|(_, collective)| !is_alike(collective.kind, first.kind))
     {
-        let message = "Lanes wait for each other in different operations of the warp.";
+        let message = "Lanes of the warp wait for each other in different operations: all lanes in the mask must execute the same one.";
         return Err(moment.fault(Cause::Barrier, other.trailing_zeros() as usize, message));
     }
     Ok(())

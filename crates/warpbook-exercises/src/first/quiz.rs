@@ -48,7 +48,7 @@ const QUESTIONS: [Question; 8] = [
         causes: &[
             ("a", "A launch starts whole blocks. That is why the kernel has to ask."),
             ("c", "Nobody waits at the end of a kernel: a thread that is done is gone."),
-            ("d", "Having no element is normal. An error comes only if they touch memory that is not theirs."),
+            ("d", "It is normal for a thread to have no element. Only an access outside the arrays is an error."),
         ],
         why: "The last block starts all of its threads. The guard lets those without an element do nothing.",
     },

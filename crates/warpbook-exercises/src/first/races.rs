@@ -64,10 +64,7 @@ pub(crate) const HISTOGRAM: Definition = Definition {
                 "race",
                 "Two threads change the same count, and nothing orders them: one of the two elements may get lost. `atomicAdd` does all three steps in one.",
             ),
-            (
-                "endless",
-                "Threads wait for each other and never come to an end. Counting needs no lock: `atomicAdd` is enough.",
-            ),
+            ("endless", "Threads wait for each other forever. Counting needs no lock: `atomicAdd` is enough."),
         ],
     }),
 };

@@ -372,8 +372,8 @@ are close to the fastest, NVIDIA's libraries among them, are timed in turn, so t
             Setting {
                 name: "shape",
                 value: Some("MxNxK[,..]"),
-                help: "Sizes m x n x k of a product, such as 128x8192x8192, or one number for a cube; several with commas; `none` for those of \
-                       --also alone. [default: 4096, with --quick 256,512,1000]",
+                help: "Sizes m x n x k of a product, such as 128x8192x8192, or one number for a cube; several with commas; `none` to measure \
+                       only the products of --also. [default: 4096, with --quick 256,512,1000]",
                 set: |e, text| Ok(if text == "none" { e.shapes([]) } else { e.shapes(list(text, parse_shape)?) }),
                 get: |e| {
                     Some(if e.shapes.is_empty() { "none".into() } else { joined(e.shapes.iter().map(shape_text)) })

@@ -475,7 +475,8 @@ Every element of every result is compared with the product in f64, before and af
             Setting {
                 name: "panels",
                 value: Some("N"),
-                help: "Panels of a GPU's rows. [default: the number with the least expected time, by the tiles' times and the link's bandwidth]",
+                help: "Number of panels into which each GPU's rows are split. [default: the number with the shortest expected time, by the tiles' \
+                       times and the link's bandwidth]",
                 set: |e, text| Ok(e.panels(parse_count(text)?)),
                 get: |e| e.panels.map(|n| n.to_string()),
             },

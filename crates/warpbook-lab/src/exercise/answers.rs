@@ -12,7 +12,8 @@ pub(super) fn judge_answers(questions: &[Question], answers: &[&str]) -> Judged 
             n => format!("{n} answers were given"),
         };
         let sentence = format!("There are {} questions, and {given}.", questions.len());
-        let sentence_of_cause = "Give one answer for each question, in their order; an empty text leaves one out.";
+        let sentence_of_cause =
+            "Give one answer per question, in the order of the questions; an empty string skips a question.";
         let cause = Some(LikelyCause { id: "number_of_answers".into(), sentence: sentence_of_cause.into() });
         return Judged { sentence, cause, ..Judged::default() };
     }

@@ -268,8 +268,8 @@ impl Cycle {
         }
         if self.operations.is_some() {
             all.push(
-                "The bandwidth of an operation is of the bytes that it has to move at least, each array once; its FLOP/s are of products and convolutions. \
-                 Operations that overlap each other each have their whole time."
+                "An operation's bandwidth counts only the bytes that it must move, each array once; its FLOP/s count only products and convolutions. \
+                 Operations that overlap are each listed with their full time."
                     .into(),
             );
         }

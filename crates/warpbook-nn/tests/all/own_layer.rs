@@ -150,14 +150,14 @@ fn other_parameters_and_missing_kernels_are_told_with_the_right_ones() {
     check(
         "float* dbeta, unsigned n",
         "unsigned n, float* dbeta",
-        &["its kernel `backward` has other parameters", backward],
+        &["its kernel `backward` has the wrong parameters", backward],
     );
     check(
         "__global__ void forward(const T* x, const float* beta, T* y, unsigned n)",
         "extern \"C\" __global__ void forward(const T* x, const float* beta, T* y, int n)",
-        &["live/swish.cu, line 2: `forward` has other parameters", forward],
+        &["live/swish.cu, line 2: `forward` is not declared as expected", forward],
     );
-    check("__global__ void forward", "void forward", &["line 2: `forward` has other parameters", forward]);
+    check("__global__ void forward", "void forward", &["line 2: `forward` is not declared as expected", forward]);
     // The conditional mixes `T` and `int`, which is ambiguous only for some types of elements, so only the compiler finds the error.
     check("y[i] = v /", "y[i] = x[i] > 0 ? x[i] : 0; y[i] = v /", &["line 6", "ambiguous"]);
 }

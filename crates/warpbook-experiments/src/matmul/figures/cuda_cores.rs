@@ -171,7 +171,7 @@ pub(super) fn shared_tile(of: &Subject<'_>) -> Diagram {
     let b = tiles("B").tint(0..4, 2..3, B, "B's tiles, one after the other").shade(1..2, 2..3, B, "B's tile now");
     let c = tiles("C").shade(1..2, 2..3, C, "what is computed");
     let cell = 176.0 / bm.max(bn) as f64;
-    let a_tile = Matrix::new("tile_a, on its side", bm, bk)
+    let a_tile = Matrix::new("tile_a, transposed", bm, bk)
         .cell(cell, cell)
         .tint(0..bm, 0..bk, A, "")
         .shade(row..row + 1, 0..bk, A, "")
@@ -286,13 +286,13 @@ fn few(what: &str, values: &[usize]) -> String {
 
 pub(super) fn register_1d(of: &Subject<'_>) -> Diagram {
     register_tile(of, "a column of sums in registers", |t| share_1d(of.tile, t))
-        .note("tile_a is drawn on its side: in shared memory both tiles are [k][…], so that what is multiplied at one k is one row.")
+        .note("tile_a is drawn transposed: in shared memory both tiles are stored as [k][…], so the values multiplied at one k form a row.")
         .note("A number of B, once in a register, serves all sums of the thread; the numbers of A are the same for the whole warp.")
 }
 
 pub(super) fn register_2d(of: &Subject<'_>) -> Diagram {
     register_tile(of, "a tile of sums in registers", |t| share_2d(of.tile, t))
-        .note("tile_a is drawn on its side: in shared memory both tiles are [k][…], so that what is multiplied at one k is one row.")
+        .note("tile_a is drawn transposed: in shared memory both tiles are stored as [k][…], so the values multiplied at one k form a row.")
         .note("Each number of A and of B, once in a register, serves eight multiply-adds.")
 }
 

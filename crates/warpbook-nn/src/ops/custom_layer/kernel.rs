@@ -47,7 +47,7 @@ fn entries(layer: &OwnLayer, compiled: &Compiled) -> Result<[KernelStats; 2]> {
             // In C++, a function of this name with other parameters is a different function, whose mangled name ends in the parameters.
             let is_other = |s: &KernelStats| s.entry.starts_with(&format!("_Z{}{entry}", entry.len()));
             let what = if compiled.stats.iter().any(is_other) {
-                format!("its kernel `{entry}` has other parameters")
+                format!("its kernel `{entry}` has the wrong parameters")
             } else {
                 format!("live/{}.cu defines no kernel `{entry}`", layer.name())
             };
@@ -66,7 +66,7 @@ pub(super) fn explain(layer: &OwnLayer, error: Error) -> Error {
         let Some(i) = entry_index.filter(|_| d.message.contains("linkage") || d.message.contains("redeclared")) else {
             continue;
         };
-        d.message = format!("`{}` has other parameters; write `{}`", ENTRIES[i], layer.signatures()[i]);
+        d.message = format!("`{}` is not declared as expected; write `{}`", ENTRIES[i], layer.signatures()[i]);
     }
     Error::Compile(compile)
 }

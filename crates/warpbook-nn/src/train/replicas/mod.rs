@@ -88,7 +88,7 @@ impl DataParallel {
         }
         if recipe.accumulate > 1 {
             return Err(TrainError::Setting(format!(
-                "Several devices of one process need a whole batch: leave out accumulate = {}, or train with ranks.",
+                "Gradients cannot be accumulated on several devices of one process: leave out accumulate = {}, or train with one rank per device.",
                 recipe.accumulate
             )));
         }
