@@ -29,7 +29,7 @@ impl Rows {
         let whole = |len: usize, width: usize| width > 0 && len.is_multiple_of(width);
         if !whole(inputs.len(), features) || !whole(targets.len(), outputs) {
             return Err(Error::Setting(format!(
-                "{} inputs of {features} features and {} targets of {outputs} do not make a whole number of samples.",
+                "{} input values and {} target values do not make a whole number of samples with {features} inputs and {outputs} targets each.",
                 inputs.len(),
                 targets.len()
             )));

@@ -109,7 +109,7 @@ impl Session {
             let by = kernel.checked_sub(1).and_then(|at| locked(&self.kernels).get(at as usize).copied());
             by.ok_or_else(|| Error::Unsupported {
                 what: format!("Kernel {kernel}"),
-                why: "is not known: warpbook_kernel gives numbers".into(),
+                why: "is not known: pass a number that warpbook_kernel has returned".into(),
             })
         };
         let plan = outside_of_a_capture(|| match kernel {

@@ -90,7 +90,7 @@ impl ComputedBy {
     pub fn check(self, on_gpu: bool) -> Result<(), Failure> {
         let needs_gpu = |option: &str| {
             Err(Failure::usage(format!(
-                "--{option} says what computes on a GPU; choose --device cuda:0, or leave it out."
+                "--{option} chooses what computes on a GPU, but this device is not a GPU: choose --device cuda:0, or leave out --{option}."
             )))
         };
         match self {

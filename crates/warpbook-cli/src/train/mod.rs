@@ -127,7 +127,7 @@ impl Mode {
         }
         match option_of_watched(&watched, settings.init.is_some()) {
             Some(name) => Err(Failure::usage(format!(
-                "--{name} is for a training that can be watched and kept: leave out --seeds and --hold-out, or --{name}."
+                "--{name} does not go with --seeds or --hold-out, which time whole trainings: leave out --seeds and --hold-out, or --{name}."
             ))),
             None => Ok(Self::Speedrun(Speedrun { settings, hold_out: whole.hold_out, goal, command, result })),
         }
@@ -172,11 +172,11 @@ fn ensure_one_process(args: &TrainArgs, role: &Role, is_whole: bool) -> Result<(
         }
         Role::Launcher(_) | Role::Rank(_) => {
             let why = match &*args.training.recipe {
-                SPEEDRUN => "cifar10-speedrun trains at once unless --checkpoint or --out is given. ",
+                SPEEDRUN => "cifar10-speedrun is timed as a whole training unless --checkpoint or --out is given. ",
                 _ => "",
             };
             Err(Failure::usage(format!(
-                "{why}--seeds, --hold-out, --cold and --profile are for one rank: leave out --gpus and --ranks, or them."
+                "{why}Whole trainings (--seeds, --hold-out, --cold) and --profile are for one rank: leave out --gpus and --ranks, or these options."
             )))
         }
     }
@@ -288,7 +288,7 @@ mod tests {
         }
         check(
             "train cifar10-speedrun --ranks 2",
-            "cifar10-speedrun trains at once unless --checkpoint or --out is given",
+            "cifar10-speedrun is timed as a whole training unless --checkpoint or --out is given",
         );
         check("train mnist --gpus 2 --device cpu", "--gpus 2 trains on GPUs");
         check("train mnist --ranks 0", "--ranks 0: choose at least 1");

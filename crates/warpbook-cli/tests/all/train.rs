@@ -450,8 +450,8 @@ fn random_numbers_are_trained_on() {
 fn what_computes_on_a_gpu_is_said_for_one_only() {
     let folder = tempfile::tempdir().unwrap();
     let train = |more: &[&str]| warpbook(folder.path(), &[&["train", "mnist", "--device", "cpu"], more].concat());
-    expect(&train(&["--product", "stock"]), 2, &["--product says what computes on a GPU", "--device cuda:0"]);
-    expect(&train(&["--convolution", "stock"]), 2, &["--convolution says what computes on a GPU"]);
+    expect(&train(&["--product", "stock"]), 2, &["--product chooses what computes on a GPU", "--device cuda:0"]);
+    expect(&train(&["--convolution", "stock"]), 2, &["--convolution chooses what computes on a GPU"]);
     expect(&train(&["--product", "stok"]), 2, &["`stok` cannot compute a linear layer; did you mean `stock`?"]);
     expect(&train(&["--product", "none.cu"]), 2, &["none.cu cannot be read"]);
     expect(&train(&["--convolution", "naive"]), 2, &["Unknown convolution `naive`: choose one of own, im2col, stock."]);

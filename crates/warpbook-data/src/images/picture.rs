@@ -95,7 +95,7 @@ impl Picture {
         match length.filter(|l| sides.contains(&h) && sides.contains(&w) && *l <= MOST_BYTES) {
             Some(length) => Ok(length),
             None => Err(format!(
-                "its height and width are {h} x {w} pixels; sides of 1 to {MOST_SIDE} and {} MiB are read",
+                "its height and width are {h} x {w} pixels; the sides must be 1 to {MOST_SIDE} pixels, and the decoded image at most {} MiB",
                 MOST_BYTES >> 20
             )),
         }

@@ -102,7 +102,9 @@ pub fn exchange(device: &CudaDevice, bench: &Bench, blocks: u32) -> Result<Sampl
         }
     })?;
     if control.to_vec()?.get(1).is_some_and(|failed| *failed != 0) {
-        return Err(Error::Argument(format!("{blocks} blocks waited for each other until the time limit.")));
+        return Err(Error::Argument(format!(
+            "{blocks} blocks waited for each other until the time limit: stop other programs that use this GPU, and measure again."
+        )));
     }
     // The mean of ones is one, regardless of the number of rounds.
     if out.to_vec()?.iter().any(|v| (v - 1.0).abs() > 1e-3) {

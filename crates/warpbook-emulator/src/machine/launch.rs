@@ -273,7 +273,12 @@ fn resident_blocks(kernel: &Kernel, launch: &Launch) -> Result<u32, Fault> {
     let product = |sizes: [u32; 3]| sizes.iter().fold(1u64, |all, size| all.saturating_mul((*size).into()));
     let (threads, blocks) = (product(launch.block), product(launch.grid));
     if threads == 0 || blocks == 0 || blocks > u64::from(u32::MAX) {
-        return refuse(format!("A grid of {:?} blocks of {:?} threads cannot be launched.", launch.grid, launch.block));
+        return refuse(format!(
+            "A grid of {:?} blocks of {:?} threads cannot be launched: each size must be at least 1, and a grid may have at most {} blocks.",
+            launch.grid,
+            launch.block,
+            u32::MAX
+        ));
     }
     let most = kernel.most_threads.min(LIMITS.block_threads.into());
     if threads > most {

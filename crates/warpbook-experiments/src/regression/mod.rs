@@ -413,7 +413,7 @@ checked against the same descent in f64.";
             Setting {
                 name: "features",
                 value: Some("N"),
-                help: "Features of a point, which have a weight each apart from b; 1 to 256. [default: 1]",
+                help: "Number of features of a point, 1 to 256; each has its own weight, in addition to b. [default: 1]",
                 set: |e, text| Ok(e.features(parse_count(text)?)),
                 get: |e| (e.features != 1).then(|| e.features.to_string()),
             },

@@ -52,10 +52,11 @@ pub fn bus_bytes_per_s(ranks: usize, bytes: f64, us: f64) -> f64 {
 /// # Errors
 /// If there are fewer than two ranks, an array is too long, a rank is lost, or a sum is wrong.
 pub fn all_reduce_on_threads(ranks: usize, lengths: &[usize]) -> Result<Vec<AllReduce>> {
-    if !(2..=64).contains(&ranks) || lengths.iter().any(|bytes| !(4..=MOST).contains(bytes)) {
-        return Err(Error::Setting(format!(
-            "An all-reduce takes from 2 to 64 ranks and arrays of 4 to {MOST} bytes; there are {ranks} ranks."
-        )));
+    if !(2..=64).contains(&ranks) {
+        return Err(Error::Setting(format!("An all-reduce needs 2 to 64 ranks, not {ranks}.")));
+    }
+    if let Some(bytes) = lengths.iter().find(|bytes| !(4..=MOST).contains(*bytes)) {
+        return Err(Error::Setting(format!("An all-reduce needs arrays of 4 to {MOST} bytes, not {bytes}.")));
     }
     let work = |rank: usize, mut group: Box<dyn Collective>| {
         let lost = |e: warpbook_ranks::Error| Error::from(TrainError::from(e));

@@ -468,7 +468,7 @@ Every element of every result is compared with the product in f64, before and af
             Setting {
                 name: "gpus",
                 value: Some("N"),
-                help: "Number of GPUs: that of --device and the next ones in order. [default: all]",
+                help: "Number of GPUs to use: the one given by --device, then the others in numerical order. [default: all]",
                 set: |e, text| Ok(e.gpus(parse_count(text)?)),
                 get: |e| e.gpus.map(|n| n.to_string()),
             },

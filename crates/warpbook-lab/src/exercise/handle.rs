@@ -359,9 +359,10 @@ impl Exercise {
         let tries = progress.different_tries();
         if !(is_right || tries >= TRIES_BEFORE_SOLUTION || is_instructor) {
             let left = TRIES_BEFORE_SOLUTION - tries;
-            let more = if left == 1 { "one more different try".into() } else { format!("{left} more different tries") };
+            let more = if left == 1 { "one more try".into() } else { format!("{left} more tries") };
             return Err(Error::Setting(format!(
-                "The solution of {} opens once a try is right, or after {more}. Hints are there at any time. (Instructors: set {INSTRUCTOR}=show.)",
+                "The solution of {} opens once a try is right, or after {more} with different code. Hints are available at any time. \
+                 (Instructors: set {INSTRUCTOR}=show.)",
                 self.definition.id
             )));
         }

@@ -413,7 +413,7 @@ impl Attempt {
         let (theirs, ours) = (&ladder.environment.device, &self.run.environment.device);
         if self.measurement().is_some_and(|m| m.outcome == Outcome::Measured) && theirs.name != ours.name {
             return Err(Error::Setting(format!(
-                "The ladder was measured on {}, this kernel on {}: their figures do not belong into one record.",
+                "The ladder was measured on {}, this kernel on {}: their figures do not belong in one record. Measure both on the same device.",
                 theirs.name, ours.name
             )));
         }

@@ -24,7 +24,7 @@ impl Options {
     pub fn kernel_roofline(&self, run: &Run, problem: &Problem, rung: Option<&str>) -> Result<Chart, ChartError> {
         let Some(kernels) = as_rungs(run, problem, rung) else {
             return Err(ChartError::NothingToDraw(
-                "No operation of the profile has counted work: use `range_of` for ranges, and hardware counters for kernels.".into(),
+                "No operation in the profile has known work: give ranges their work with `range_of`, or record hardware counters for kernels.".into(),
             ));
         };
         let mut roofs = roofs_and_points(self, &kernels, problem)?;

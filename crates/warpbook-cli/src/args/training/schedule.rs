@@ -43,7 +43,7 @@ impl FromStr for ProfileSchedule {
     fn from_str(text: &str) -> Result<Self, String> {
         let words: Vec<&str> = text.split(',').map(str::trim).collect();
         let [wait, warm_up, active] = words[..] else {
-            return Err(format!("write three numbers with commas, as 10,2,4, not {}", words.len()));
+            return Err(format!("write three numbers with commas, such as 10,2,4, not `{text}`"));
         };
         let number = |what: &str, word: &str| {
             let number = word.parse().ok().filter(|n| *n <= MOST);

@@ -107,7 +107,7 @@ fn kernel(body: &str) -> String {
 fn a_right_kernel_is_on_target_and_its_progress_is_kept() {
     let folder = folder();
     let exercise = open(folder.path(), SCALE);
-    assert!(exercise.solution().unwrap_err().to_string().contains("after 3 more different tries"));
+    assert!(exercise.solution().unwrap_err().to_string().contains("after 3 more tries with different code"));
     let untouched = exercise.try_source(&STUB.replace("TODO", "mine")).unwrap();
     assert_eq!(untouched.verdict, Verdict::Unchanged, "{}", untouched.line());
     let tried = exercise.try_source(&kernel(RIGHT)).unwrap();

@@ -168,8 +168,8 @@ impl Checkpoint {
         let extra = slot_prefix(optimizer.state_slots());
         if tensors.names().iter().any(|n| n.starts_with(&extra)) {
             return Err(TrainError::Setting(format!(
-                "{}: the checkpoint was made with another optimiser.",
-                path.display()
+                "The checkpoint was made with another optimiser. Set the same optimiser{}",
+                or_start_anew(path)
             )));
         }
         Ok(Self {

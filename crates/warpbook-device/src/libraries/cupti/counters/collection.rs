@@ -66,7 +66,7 @@ impl Names {
             .into_iter()
             .map(CString::new)
             .collect::<Result<_, _>>()
-            .map_err(|_| Error::NotCounted { why: "the name of a metric has a zero in it".into() })?;
+            .map_err(|_| Error::NotCounted { why: "the name of a metric contains a NUL byte".into() })?;
         let pointers = texts.iter().map(|t| t.as_ptr()).collect();
         Ok(Self { _texts: texts, pointers })
     }

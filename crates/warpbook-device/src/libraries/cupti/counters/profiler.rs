@@ -64,8 +64,8 @@ impl Profiler {
     pub fn open(path: &Path) -> Result<Self> {
         let file = SharedLibrary::open(path).map_err(|why| Error::NotCounted { why })?;
         let calls = ProfilerCalls::load(&file.library).map_err(|lacks| {
-            let needed = "CUDA 12.6 or later has the range profiler, as `pip install nvidia-cuda-cupti`";
-            Error::NotCounted { why: format!("CUPTI at {} is too old for it ({lacks}): {needed}", path.display()) }
+            let needed = "install that of CUDA 12.6 or later with `pip install --upgrade nvidia-cuda-cupti`";
+            Error::NotCounted { why: format!("CUPTI at {} is too old ({lacks}): {needed}", path.display()) }
         })?;
         // Once the evaluator is loaded, CUPTI finds it by its name. If it is not in this folder, the loader's own search has to find it.
         let evaluator = path.with_file_name(EVALUATOR);
@@ -84,7 +84,7 @@ impl Profiler {
             26 => "another process, such as DCGM (dcgm-exporter; pause it with `dcgmi profile --pause`), is reading them; a GPU allows one at a time".into(),
             46 => format!("CUPTI at {} does not know this chip: install a later one with `pip install --upgrade nvidia-cuda-cupti`", self.path.display()),
             15 => format!(
-                "CUPTI at {} cannot evaluate them, as it has not found {EVALUATOR}: it belongs into the same folder, and `pip install --force-reinstall \
+                "CUPTI at {} cannot evaluate them, as it has not found {EVALUATOR}: it belongs in the same folder, and `pip install --force-reinstall \
                  nvidia-cuda-cupti` puts it there",
                 self.path.display()
             ),

@@ -172,7 +172,8 @@ impl Drop for Counters {
 pub fn counter_passes(chip: &str, metrics: &[&str]) -> Result<(Vec<String>, usize)> {
     let (_, path): (u32, PathBuf) = Recorder::find(None)?;
     let library = Profiler::open(&path)?;
-    let chip = CString::new(chip).map_err(|_| Error::NotCounted { why: "the chip's name has a zero in it".into() })?;
+    let chip =
+        CString::new(chip).map_err(|_| Error::NotCounted { why: "the chip's name contains a NUL byte".into() })?;
     let known = library.known(&chip, metrics)?;
     let passes = if known.is_empty() { 0 } else { library.passes(&chip, &known)? };
     Ok((known, passes))
