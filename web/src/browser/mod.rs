@@ -102,7 +102,7 @@ pub fn embedded() -> Option<String> {
 pub async fn fetch(address: &str) -> Result<Vec<u8>, String> {
     let unreachable = |_| {
         let reason = if from_disk() {
-            "A page that was opened from disk cannot fetch files from there. Open the record by the button, or drop it here."
+            "A page that was opened from disk cannot fetch files from there. Open the record with the button, or drop it here."
         } else {
             "The server cannot be reached, or it does not let this page read its files (CORS)."
         };

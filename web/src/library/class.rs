@@ -98,7 +98,7 @@ pub fn open_progress(bytes: &[u8]) -> Result<Progress, String> {
     let mut progress = Progress::from_json(bytes).map_err(|e| e.to_string())?;
     if progress.exercises.len() > MAX_EXERCISES {
         let found = progress.exercises.len();
-        return Err(format!("The file has {found} exercises; this page shows at most {MAX_EXERCISES} of a person."));
+        return Err(format!("The file has {found} exercises; this page shows at most {MAX_EXERCISES} per person."));
     }
     progress.person = tidy(&progress.person, MAX_TITLE);
     for exercise in &mut progress.exercises {

@@ -184,12 +184,7 @@ impl Plot<'_> {
             canvas.text(&format!("2^{e}"), (x, bottom + 14.0), At::Middle, Font::SMALL)?;
         }
         let middle = f64::midpoint(LEFT, WIDTH - MARGIN);
-        canvas.text(
-            "magnitude, each bar twice as large as the one before",
-            (middle, bottom + 32.0),
-            At::Middle,
-            Font::SMALL,
-        )
+        canvas.text("magnitude, doubling from each bar to the next", (middle, bottom + 32.0), At::Middle, Font::SMALL)
     }
 
     fn draw_row(&self, canvas: &Canvas<'_>, row: &ExponentRow, (top, bottom): (f64, f64), most: f64) -> Drawn {

@@ -147,7 +147,7 @@ fn transfers_are_parts_of_a_whole() {
     assert!(chart.description.contains("the transfers cost more than the work at 1 of them"), "{}", chart.description);
     let best = row(&chart.table, "14_overlapped_store");
     assert_eq!((best[2], best[4], best[7]), ("1.2090", "0.63947", "89.8"));
-    let most = "With the copies to the device and back, Stores overlapped spends 90 % of its time on them";
+    let most = "Stores overlapped spends 90 % of its time on copies to the device and back";
     assert_eq!(chart.title, most);
     // Bars show shares if the times are far apart, and times otherwise.
     assert!(chart.svg.as_str().contains("share of the time until"));

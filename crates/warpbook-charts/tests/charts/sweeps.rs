@@ -122,7 +122,7 @@ fn a_sweep_can_be_of_any_line_and_quantity() {
     assert!((shown * us("04_fused_graph") / us("cpu_1_thread") - 1.0).abs() < 1e-3, "{shown}");
     let elsewhere = sample::regression(500_000, 4, 20, 0.01);
     let error = draw().sweep_of(&[&run], Quantity::Time, Some(&elsewhere), None).unwrap_err().to_string();
-    assert_eq!(error, "The record has no valid measurement of 4 features, 20 epochs to draw over sizes.");
+    assert_eq!(error, "The record has no valid measurement of 4 features, 20 epochs to plot against size.");
     let error = draw().sweep_of(&[&run], Quantity::ItemRate, None, None).unwrap_err().to_string();
     assert_eq!(error, "No items are known of 5 M points, 200 epochs, so it has no items/s.");
 }
@@ -149,9 +149,9 @@ fn a_sweep_of_products_is_of_cubes_of_one_type() {
     assert!(!ids.contains(&"07_warp_tile"));
     assert!(few.svg.as_str().contains("Without a valid figure: 15_split_k."));
     let error = draw().sweep_throughput(&[&run], Some(Dtype::F32), Some(&["15_split_k"])).unwrap_err().to_string();
-    assert_eq!(error, "None of these rungs has a valid measurement to draw over sizes: 15_split_k.");
+    assert_eq!(error, "None of these rungs has a valid measurement to plot against size: 15_split_k.");
     let error = draw().sweep_throughput(&[&run], Some(Dtype::F64), None).unwrap_err().to_string();
-    assert_eq!(error, "The record has no valid measurement of fp64 to draw over sizes.");
+    assert_eq!(error, "The record has no valid measurement of fp64 to plot against size.");
     let other = sample::products();
     let mut half = other.clone();
     half.measurements.retain(|m| m.problem.dtype == Dtype::F16);

@@ -113,7 +113,7 @@ pub(crate) const GRID_STRIDE: Definition = Definition {
         case: scale,
         targets: &[Target::at_most("sectors a request", 4.0, Costs::sectors_per_request).because(
             "many_sectors",
-            "Every element is right, but the threads of a warp touch elements that are far apart: each thread should step over all threads of the grid.",
+            "Every element is right, but the threads of a warp touch elements that are far apart: each thread should step by the number of threads in the grid.",
         )],
         time: None,
         mistakes: &[
@@ -131,7 +131,7 @@ pub(crate) const GRID_STRIDE: Definition = Definition {
             ("out_of_bounds", "The last element is `n - 1`: compare with `n` before reading and before writing."),
             (
                 "race",
-                "Several threads change the same element. Each should begin with its own number in the grid, and step over all threads of the grid: `gridDim.x * blockDim.x`.",
+                "Several threads change the same element. Each should begin with its own number in the grid, and step by the number of threads in the grid: `gridDim.x * blockDim.x`.",
             ),
             ("endless", "The loop never ends. Does its variable grow in every turn?"),
         ],

@@ -117,7 +117,7 @@ const QUESTIONS: [Question; 8] = [
             ("c", "112 threads of the block would never arrive at the barrier."),
             ("d", "A write in a condition is fine: that is what a guard is."),
         ],
-        why: "All threads of a block have to arrive at `__syncthreads()`, so it must not stand where some of them do not come.",
+        why: "All threads of a block have to arrive at `__syncthreads()`, so it must not be where some of them do not come.",
     },
 ];
 

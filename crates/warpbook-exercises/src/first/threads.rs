@@ -127,7 +127,7 @@ pub(crate) const MANY_BLOCKS: Definition = Definition {
             ),
             Mistake::new(
                 "fixed_block",
-                "Right with 256 threads a block, and not with another number. Ask `blockDim.x` instead of writing 256.",
+                "Right with 256 threads a block, but not with any other number. Use `blockDim.x` instead of writing 256.",
                 |wrong| block(wrong) != 256 && wrong.written_only(|i| i % 256 < block(wrong)),
             ),
             Mistake::new("negated", "Each element was negated. Inverting is `1 - x[i]`.", |wrong| {

@@ -53,7 +53,7 @@ pub(crate) const SOFTMAX: Definition = Definition {
             ),
             Mistake::new(
                 "no_block_index",
-                "Only the first row was written. Block `b` has row `b`, which begins at element `b * cols`: `blockIdx.x` is its number.",
+                "Only the first row was written. Block `b` computes row `b`, which begins at element `b * cols`: `blockIdx.x` is the block's number.",
                 |wrong| {
                     let cols = wrong.number("cols") as usize;
                     only_written(wrong, |i| i < cols)
@@ -109,7 +109,7 @@ pub(crate) const SOFTMAX: Definition = Definition {
             ),
             Mistake::new(
                 "warps_missing",
-                "The sum lacks some warps of the block. There are 8 of them, in places 0 to 7.",
+                "The sum leaves out some warps of the block. A block has 8 warps, whose sums are in places 0 to 7.",
                 |wrong| {
                     let rows = Rows::new(wrong);
                     let powers = rows.powers(|_| 0);

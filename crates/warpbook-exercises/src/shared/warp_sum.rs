@@ -91,7 +91,7 @@ pub(crate) const WARP_SUM: Definition = Definition {
         faults: &[
             (
                 "barrier",
-                "A shuffle waits for all 32 lanes. The first argument has a bit for each of them: `0xffffffff`, with eight f. Put the shuffle outside of every `if`, and let lanes without an element bring 0.",
+                "A shuffle waits for all 32 lanes. The first argument has a bit for each of them: `0xffffffff`, with eight `f`s. Put the shuffle outside every `if`, and let lanes without an element bring 0.",
             ),
             (
                 "unwritten",

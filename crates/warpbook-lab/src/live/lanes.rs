@@ -14,7 +14,7 @@ impl Attempt {
         let why = |why: String| Err(ChartError::NothingToDraw(why));
         let Some(emulated) = self.measurement().and_then(|m| m.emulated.as_ref()).filter(|e| e.finding.is_none())
         else {
-            return why("Only the emulator sees what each lane accesses, and only of a kernel without a fault.".into());
+            return why("Only the emulator sees what each lane accesses, and only in a kernel without a fault.".into());
         };
         let is_own = |request: &&WarpRequest| request.file.starts_with(LIVE);
         let own: Vec<WarpRequest> = emulated.requests.iter().filter(is_own).cloned().collect();

@@ -296,7 +296,7 @@ impl Together {
             "blocks that read the same lines",
             "what they are given",
             "of L2's ceiling",
-            "over blocks that read different ones",
+            "over blocks that read different lines",
         ];
         table(&headers, self.rates.iter().map(row).collect())
     }

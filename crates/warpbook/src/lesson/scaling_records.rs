@@ -125,7 +125,7 @@ pub fn step_from_records(
         [
             "gradients".to_owned(),
             format!("{size} MiB in {buckets} buckets"),
-            format!("{scaling}: what travels on 2 GPUs"),
+            format!("{scaling}: what travels between 2 GPUs"),
         ],
         [
             "bus bandwidth of a machine".to_owned(),

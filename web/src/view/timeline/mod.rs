@@ -219,7 +219,7 @@ impl Component for Timeline {
                 </div>
                 { self.canvas(ctx, trace) }
                 <p class="hint">
-                    { "Wheel with Ctrl or a pinch zooms, dragging moves; Shift and dragging selects. By keyboard: + and − zoom, arrows move, 0 shows all." }
+                    { "Ctrl + wheel or a pinch zooms, dragging moves; Shift + dragging selects. By keyboard: + and − zoom, arrows move, 0 shows all." }
                 </p>
                 { self.legend(trace) }
                 { self.totals(ctx, trace, shown) }

@@ -71,7 +71,7 @@ impl Options {
             return Err(missing("passes with parts left out", problem));
         }
         let mut rows = Vec::new();
-        let mut table = Table::new(["rung", "pass", "time (µs)", "MAD (µs)", "difference to the whole (µs)"]);
+        let mut table = Table::new(["rung", "pass", "time (µs)", "MAD (µs)", "difference from the whole (µs)"]);
         let mut marks = Vec::new();
         let mut phrases = Vec::new();
         for g in &groups {

@@ -192,7 +192,7 @@ fn frame(options: &Options, run: &Run, problem: &Problem, all: &[Parts], table: 
     let shortest = all.iter().min_by(|a, b| a.sum().total_cmp(&b.sum()));
     let claim = shortest.filter(|p| p.us[1] > 0.0 && p.moving() > 0.0).map(|p| {
         let share = percent(p.moving() / p.sum());
-        format!("With the copies to the device and back, {} spends {share} of its time on them", p.group.title)
+        format!("{} spends {share} of its time on copies to the device and back", p.group.title)
     });
     let fastest = shortest.map_or(String::new(), |p| {
         let share = percent(p.moving() / p.sum());

@@ -153,7 +153,7 @@ impl<'a> Sweep<'a> {
         same_meaning(runs)?;
         let mains: Vec<Option<&Problem>> = runs.iter().map(|r| main_of(r, along)).collect();
         let Some(main) = mains.iter().flatten().copied().next() else {
-            return nothing(format!("The record has no valid measurement{} to draw over sizes.", along.suffix()));
+            return nothing(format!("The record has no valid measurement{} to plot against size.", along.suffix()));
         };
         if let Some(difference) = mains.iter().flatten().find_map(|p| difference_of_lines(main, p)) {
             return Err(ChartError::NotComparable(format!("The records did different work: {difference}.")));
@@ -172,12 +172,12 @@ impl<'a> Sweep<'a> {
         {
             let ids: Vec<String> = ids.iter().take(MAX_ENTRIES).map(|id| clean(id)).collect();
             return nothing(format!(
-                "None of these rungs has a valid measurement to draw over sizes: {}.",
+                "None of these rungs has a valid measurement to plot against size: {}.",
                 listed(&ids)
             ));
         }
         match sweep.problems().as_slice() {
-            [] => nothing("The record has no valid measurement to draw over sizes.".into()),
+            [] => nothing("The record has no valid measurement to plot against size.".into()),
             [one] => nothing(format!("A sweep needs at least two sizes; there is only {}.", size_label(runs[0], one))),
             _ => Ok(sweep),
         }

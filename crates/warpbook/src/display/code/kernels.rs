@@ -164,7 +164,7 @@ impl KernelView {
             let length = p.source.lines().skip(first).position(|l| l.contains(to))?;
             Some(Part { first: first + 1, last: first + length + 1, ..p.clone() })
         });
-        let sentence = || format!("No lines from one with `{from}` to one with `{to}` are in {}.", self.names());
+        let sentence = || format!("There are no lines from one with `{from}` to one with `{to}` in {}.", self.names());
         Ok(Self { parts: vec![found.ok_or_else(|| Error::Setting(sentence()))?] })
     }
 

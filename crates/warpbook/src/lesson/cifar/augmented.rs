@@ -148,7 +148,7 @@ pub fn same_images(lab: &Lab, recipe: &Recipe, images: &Dataset, steps: u32) -> 
     Ok(match lab.device().cuda() {
         Some(_) => format!("{what}, by {} and by the CPU: {found}.", lab.device().info().name),
         None => {
-            format!("There is no GPU in this lab to compare the CPU with. {what}, drawn twice by the CPU: {found}.")
+            format!("There is no GPU in this lab to compare the CPU with. {what}, augmented twice by the CPU: {found}.")
         }
     })
 }

@@ -28,7 +28,7 @@ pub fn augmentation_gain(
     Panel::column([
         &guesses.number("Augmentation gains", "points", guess, Some(end.1 - base.1)),
         &draw().curves(
-            ["Accuracy on the test images", "A guess is so many points above the last accuracy without augmentation"],
+            ["Accuracy on the test images", "A guess is in points above the last accuracy without augmentation"],
             ("epoch", Scale::Whole),
             ("accuracy in %", Scale::Linear),
             &curves,
@@ -86,7 +86,7 @@ pub fn latency_of_eight(
     Ok(Panel::column([
         &guesses.times("A batch of 8 over a single image", guess, Some(eight.1 / one.1)),
         &draw().curves(
-            ["Latency by batch", "From bytes in host memory to outputs there, on the device"],
+            ["Latency by batch", "Computed on the device, from bytes in host memory to outputs back in host memory"],
             ("batch", Scale::Doubling),
             ("µs", Scale::Log),
             &curves,

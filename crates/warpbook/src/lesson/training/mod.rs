@@ -336,7 +336,7 @@ pub fn last_word(run: &Run, problem: &Problem) -> String {
         )
     });
     format!(
-        "On {}, {}: {} makes a step in {}, {} as fast as {} with {}.{least}",
+        "On {}, {}: {} does a step in {}, {} as fast as {} with {}.{least}",
         run.environment.device.name,
         problem.label,
         title(run, &best.rung),
