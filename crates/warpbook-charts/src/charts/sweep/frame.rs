@@ -35,7 +35,7 @@ impl<'a> Sweep<'a> {
         notes.extend(timing_note(self.runs, self.main));
         if self.left_out > 0 {
             let what = counted(self.left_out, "measurement");
-            notes.push(format!("Drawn is the sweep of {line}; {what} of other work left out."));
+            notes.push(format!("The chart shows the sweep of {line}; {what} of other work left out."));
         }
         notes.extend(notes_of_lines(series));
         notes.extend(self.note_of_guides(seen));
