@@ -76,8 +76,8 @@ mod tests {
         assert_eq!(parse("0,0,1").unwrap().needed(), 1);
         for (text, why) in [
             ("10,2", "three numbers"),
-            ("1,2,3,4", "not 4"),
-            ("", "not 1"),
+            ("1,2,3,4", "not `1,2,3,4`"),
+            ("", "not ``"),
             ("1,2,0", "at least one step"),
             ("1,-2,3", "WARMUP is `-2`"),
             ("x,2,3", "WAIT is `x`"),
