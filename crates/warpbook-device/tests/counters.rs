@@ -43,7 +43,7 @@ fn counters(test: &str, device: &CudaDevice) -> Option<Counters> {
 }
 
 /// Checks that an error is due to the machine: missing permissions, a virtual GPU or another reader. Any other error is
-/// a bug of ours.
+/// a bug in this crate.
 fn not_let(why: &Error) {
     let said = why.to_string();
     let known =

@@ -107,7 +107,7 @@ pub fn chains(at_a_time: u32) -> KernelSpec {
 /// The numbers of values that [`walk`] may keep in registers.
 pub const HELD: [u64; 5] = [8, 16, 32, 64, 128];
 
-/// What a [`walk`] does with the values that it reads.
+/// The way in which a [`walk`] uses the values that it reads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Walk {
     /// Each value is added immediately.

@@ -28,7 +28,7 @@ pub struct Session {
 #[derive(Debug)]
 pub struct Queue {
     stream: Stream,
-    /// Only the last workspace is used; earlier ones became too small. They are kept, since a graph that captured one
+    /// The last workspace is in use; earlier workspaces became too small. They are kept, since a graph that captured one
     /// of them may still be launched.
     workspaces: Mutex<Vec<Workspace>>,
 }

@@ -3,7 +3,7 @@
 use crate::libraries::places::{newest_in, site_packages, toolkits};
 use std::path::{Path, PathBuf};
 
-/// One of NVIDIA's libraries, which are loaded on first use.
+/// An NVIDIA library that is loaded on first use.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Library {
     /// NVRTC, which compiles kernels.

@@ -13,7 +13,7 @@ struct Fence {
     time: u32,
 }
 
-/// What a strong write passes on to the threads that read its value.
+/// The clocks that a strong write passes on to the threads that read its value.
 #[derive(Debug)]
 struct Release {
     block: u32,

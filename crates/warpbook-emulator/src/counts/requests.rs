@@ -11,7 +11,7 @@ pub struct WarpRequest {
     pub file: String,
     /// Line number, counted from 1.
     pub line: u32,
-    /// Whether the access is a load, a store or an atomic operation.
+    /// The kind of access: a load, a store or an atomic operation.
     pub kind: AccessKind,
     /// True for shared memory, false for global memory.
     pub is_shared: bool,

@@ -13,7 +13,7 @@ use crate::{Cause, Fault};
 /// Number of barriers in a block.
 const BARRIERS: usize = 16;
 
-/// What a warp can access while it runs: the grid, and its block's shared memory and barriers.
+/// The state that a warp can access while it runs: the grid, and its block's shared memory and barriers.
 pub(super) struct Context<'a, 'g> {
     pub(super) grid: &'a mut Grid<'g>,
     pub(super) identity: &'a Identity,

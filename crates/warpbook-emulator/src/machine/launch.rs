@@ -81,7 +81,7 @@ impl Argument {
     }
 }
 
-/// What a launch that ended without a fault has done.
+/// Summary of a launch that ended without a fault.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Report {
     /// Number of instructions that warps executed.

@@ -27,7 +27,7 @@ pub(super) struct Split {
     pub(super) waits: Waits,
 }
 
-/// What a split waits for.
+/// The event that a split waits for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Waits {
     No,

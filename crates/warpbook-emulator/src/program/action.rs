@@ -28,7 +28,7 @@ pub(crate) struct Step {
     pub(crate) place: Option<Arc<Place>>,
 }
 
-/// What an instruction does.
+/// The effect of an instruction.
 #[derive(Debug, Clone)]
 pub(crate) enum Action {
     Compute {
@@ -128,7 +128,7 @@ pub(crate) struct Barrier {
     pub(crate) kind: BarrierKind,
 }
 
-/// What threads do at a barrier.
+/// The kind of barrier operation that threads execute.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum BarrierKind {
     Wait,

@@ -3,7 +3,7 @@
 use crate::compute::mask;
 use crate::machine::{Identity, LIMITS};
 
-/// What a row contains when a warp starts.
+/// The values of a row when a warp starts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum RowKind {
     /// A register of this size in bytes, which is unwritten at first.

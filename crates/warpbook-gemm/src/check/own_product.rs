@@ -200,6 +200,8 @@ mod tests {
             assert_eq!(check_own_product(device, right, dtype).unwrap(), None, "{dtype:?}");
             assert!(right.is_right(dtype));
         }
+        let unchecked = [Dtype::F32, Dtype::F16, Dtype::Bf16].into_iter().filter(|dtype| !dtypes.contains(dtype));
+        unchecked.for_each(|dtype| assert!(!right.is_right(dtype), "{dtype:?} was not checked"));
         let sums = "c[(size_t)row * ldc + column] = from_float<Out>(sum);";
         for (name, passage, by, says) in [
             ("rows", "index_b(kk, column, ldb)", "kk * ldb + column", "Forward, y = x W"),

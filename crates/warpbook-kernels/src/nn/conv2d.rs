@@ -78,7 +78,7 @@ pub struct Implicit {
     pub dtype: Dtype,
     /// Layout of the images.
     pub layout: Layout,
-    /// Whether A and B, respectively, are copied 16 bytes at a time; always false on CUDA cores.
+    /// For A and for B, true if the operand is copied 16 bytes at a time; always false on CUDA cores.
     pub vectors: [bool; 2],
     /// True for an input gradient with a stride other than 1.
     pub dilated: bool,

@@ -31,8 +31,8 @@ pub fn sum_squares_last(dtype: Dtype) -> KernelSpec {
     of_parts(typed(NORM, "sum_squares_last", chunk("t256x16", 16), Grid::Cover, dtype))
 }
 
-/// Returns the kernels `sgd_last`, `sgd_momentum_last` and `adam_last`, which are those of [`super::updates`] with the additional last arguments `arrived,
-/// end`.
+/// Returns the kernels `sgd_last`, `sgd_momentum_last` and `adam_last`, which are the kernels of [`super::updates`] with the additional last
+/// arguments `arrived, end`.
 #[must_use]
 pub fn updates_last(dtype: Dtype) -> [KernelSpec; 3] {
     ["sgd_last", "sgd_momentum_last", "adam_last"]

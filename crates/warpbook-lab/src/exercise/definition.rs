@@ -16,7 +16,7 @@ pub struct Definition {
     pub lesson: &'static str,
     /// Title, such as "SAXPY, and its bytes".
     pub title: &'static str,
-    /// What the learner has to do.
+    /// The work that the learner has to do.
     pub task: Task,
 }
 

@@ -76,7 +76,7 @@ struct Steps {
     repeat: usize,
 }
 
-/// What the profiler does during a step.
+/// The profiler's state during a step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Phase {
     Idle,

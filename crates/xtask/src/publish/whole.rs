@@ -16,20 +16,20 @@ fn is_whole(run: &Run) -> bool {
 /// Formats times in microseconds: "961 ms (871 ms to 1.02 s)".
 fn times(samples_us: &[f64]) -> Option<String> {
     let (mean, _) = stats::moments(samples_us)?;
-    Some(format!("{}{}", words::time(mean), range(samples_us, words::time)))
+    Some(words::time(mean) + &range(samples_us, words::time, ""))
 }
 
 /// Formats accuracies from 0 to 1: "90.49 % (90.19 to 90.67 %)".
 fn accuracies(all: &[f64]) -> Option<String> {
     let (mean, _) = stats::moments(all)?;
     let percent = |share: f64| format!("{:.2}", 100.0 * share);
-    Some(format!("{} %{}", percent(mean), range(all, percent).replace(')', " %)")))
+    Some(format!("{} %{}", percent(mean), range(all, percent, " %")))
 }
 
-/// Formats the smallest and the largest value: " (871 ms to 1.02 s)"; empty for a single value.
-fn range(values: &[f64], format: impl Fn(f64) -> String) -> String {
+/// Formats the smallest and the largest value, with a unit at the end: " (871 ms to 1.02 s)"; empty for a single value.
+fn range(values: &[f64], format: impl Fn(f64) -> String, unit: &str) -> String {
     let [least, most] = extremes(values).map(format);
-    if values.len() > 1 { format!(" ({least} to {most})") } else { String::new() }
+    if values.len() > 1 { format!(" ({least} to {most}{unit})") } else { String::new() }
 }
 
 fn extremes(values: &[f64]) -> [f64; 2] {
@@ -58,13 +58,14 @@ pub(super) fn trainings(records: &[Record]) -> Option<String> {
                 continue;
             }
             let from = m.problem.text("from").unwrap_or_default();
+            let tested: Option<Vec<f64>> = m.test.iter().map(|right| right.accuracy()).collect();
             rows.push(vec![
                 format!("[{}](results/{})", cell(&m.problem.short), record.file),
                 cell(m.problem.text("data").unwrap_or_default()),
                 cell(&rung.title),
                 cell(from),
                 or_dash(times(&m.samples_us)),
-                or_dash(accuracies(&m.test.iter().filter_map(|right| right.accuracy()).collect::<Vec<_>>())),
+                or_dash(tested.and_then(|all| accuracies(&all))),
                 m.test.len().to_string(),
                 or_dash(m.steps.map(|steps| steps.to_string())),
                 cell(&run.environment.device.name),
@@ -95,25 +96,24 @@ pub(super) fn trainings(records: &[Record]) -> Option<String> {
 pub(super) fn logged(records: &[Record]) -> Option<String> {
     let mut rows = Vec::new();
     for Record { file, run, .. } in records {
-        let finished: Vec<(&TrainLog, &Course)> = run
-            .train_logs
-            .iter()
-            .filter_map(|log| Some((log, log.course.as_deref()?)))
-            .filter(|(_, c)| c.ended == "finished")
-            .collect();
-        let kind = |log: &TrainLog| (log.rung.clone(), log.problem.count("batch"), log.problem.count("steps"));
-        let mut kinds: Vec<_> = finished.iter().map(|(log, _)| kind(log)).collect();
-        kinds.dedup();
-        for of in kinds {
-            let same: Vec<_> = finished.iter().filter(|(log, _)| kind(log) == of).collect();
-            let (Some((log, course)), Some(rung)) = (same.first(), run.rung(&of.0)) else { continue };
+        let mut kinds: Vec<(_, Vec<(&TrainLog, &Course)>)> = Vec::new();
+        for log in &run.train_logs {
+            let Some(course) = log.course.as_deref().filter(|c| c.ended == "finished") else { continue };
+            let kind = (log.rung.as_str(), log.problem.count("batch"), log.problem.count("steps"));
+            match kinds.iter_mut().find(|(known, _)| *known == kind) {
+                Some((_, same)) => same.push((log, course)),
+                None => kinds.push((kind, vec![(log, course)])),
+            }
+        }
+        for ((rung, batch, _), same) in kinds {
+            let (Some((log, course)), Some(rung)) = (same.first(), run.rung(rung)) else { continue };
             let last: Vec<f64> = same.iter().filter_map(|(_, course)| course.epochs.last()?.test?.accuracy()).collect();
             let total_us: Vec<f64> = same.iter().map(|(_, course)| 1e6 * course.total_s).collect();
-            let time = stats::median(&total_us).map(|us| words::time(us) + &range(&total_us, words::time));
+            let time = stats::median(&total_us).map(|us| words::time(us) + &range(&total_us, words::time, ""));
             rows.push(vec![
                 format!("[{}](results/{file})", cell(log.problem.text("network").unwrap_or(&log.problem.short))),
                 cell(&rung.title),
-                or_dash(of.1.map(|batch| batch.to_string())),
+                or_dash(batch.map(|batch| batch.to_string())),
                 course.epochs.len().to_string(),
                 or_dash(time),
                 or_dash(accuracies(&last)),
@@ -217,9 +217,9 @@ mod tests {
             }
             v["train_logs"] = json!([
                 log(128, 9000, "finished"),
-                log(128, 9100, "finished"),
+                log(256, 5000, "finished"),
                 log(128, 1, "stopped after step 5"),
-                log(256, 5000, "finished")
+                log(128, 9100, "finished")
             ]);
         })])
         .unwrap();

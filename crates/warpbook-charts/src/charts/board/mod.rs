@@ -33,7 +33,7 @@ pub struct BoardTask<'a> {
     /// Figures from outside the class: for each published record, a label such as "published: On the chip" and its best time in microseconds.
     pub published: Vec<(String, f64)>,
     by: (TimedBy, L2State),
-    /// One of the records with this task, used to read the properties that all of them share.
+    /// A record with this task; it supplies the properties that all records with the task share.
     run: &'a Run,
 }
 

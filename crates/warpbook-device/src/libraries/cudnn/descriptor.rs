@@ -1,7 +1,7 @@
 //! Descriptors of cuDNN's graph interface. A descriptor is created, given attributes, finalised, and from then on only
 //! read.
 //!
-//! The kinds, attributes and value types are those of cudnn_graph.h, version 9.
+//! cudnn_graph.h of version 9 defines the kinds, attributes and value types.
 
 use super::library::{Cudnn9, RawDescriptor};
 use crate::libraries::loader::{Handle, Status};

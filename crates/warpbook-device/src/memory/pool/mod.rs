@@ -9,7 +9,7 @@ use std::ops::Deref;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// A caching pool of device memory. The memory of a dropped array is kept for the next array, so that a loop that allocates asks the driver
-/// only once. The counters and rules are those of PyTorch's caching allocator.
+/// only once. The counters and rules follow PyTorch's caching allocator.
 ///
 /// The arrays are meant for work on a single stream: the memory of a dropped array may be given to the next array while kernels queued earlier
 /// still use it. This is safe because work queued later on the same stream runs after them.
