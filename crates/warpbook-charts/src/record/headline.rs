@@ -17,6 +17,8 @@ const OVER_FRAMEWORK: &str = "Over frameworks";
 const FASTEST: &str = " is the fastest";
 const RATIO: &str = "Times as fast";
 const ACCURACY: &str = "Accuracy";
+const RIGHT: &str = "Test samples right";
+const TIME: &str = "Time";
 
 /// The headline of a problem: the fastest rung, its lead, its share of the bound, and the result of its check. For a
 /// training without measurements, it has the final results.
@@ -83,8 +85,8 @@ pub fn sparkline(run: &Run, problem: &Problem) -> Vec<f64> {
 
 /// Returns a record's summary for an overview: the sentences of its main problem's [`headline`], which may be empty;
 /// its [`sparkline`]; and cells for the overview's tables. For a slow and a fast way, the cells are both ways, their
-/// ratio and the reason; for a training to an accuracy, they are the goal, the fastest rung with its time, and its
-/// accuracy.
+/// ratio and the reason; for a training to an accuracy or a logged training, they are the problem, the time with the
+/// rung, and the accuracy.
 #[must_use]
 pub fn record_summary(run: &Run) -> (String, Vec<f64>, Vec<String>) {
     let Some(problem) = run.main_problem() else { return Default::default() };
@@ -100,6 +102,10 @@ pub fn record_summary(run: &Run) -> (String, Vec<f64>, Vec<String>) {
         }
         [fastest, .., accuracy] if accuracy.label == ACCURACY => {
             vec![label(problem), cell(fastest), accuracy.value.clone()]
+        }
+        [right, .., total] if right.label == RIGHT && total.label == TIME => {
+            let work = format!("{}, {}", label(problem), total.detail);
+            vec![work, format!("{} · {}", total.value, name(run, &found.rung)), right.value.clone()]
         }
         _ => Vec::new(),
     };
@@ -322,7 +328,7 @@ fn of_training(run: &Run, log: &TrainLog) -> Option<Headline> {
     if let Some((right, accuracy)) = last.test.and_then(|right| Some((right, right.accuracy()?))) {
         let share = format!("{} %", significant(accuracy * 100.0, 4));
         sentence += &format!(": {share} of the test samples are right");
-        tiles.push(HeadlineTile::new("Test samples right", share, format!("{} of {}", right.correct, right.of)));
+        tiles.push(HeadlineTile::new(RIGHT, share, format!("{} of {}", right.correct, right.of)));
     }
     let loss = significant(last.test_loss, 4);
     sentence += &format!(", with a test loss of {loss}");
@@ -330,7 +336,7 @@ fn of_training(run: &Run, log: &TrainLog) -> Option<Headline> {
     if course.total_s.is_finite() && course.total_s > 0.0 {
         let total = time(course.total_s * 1e6);
         sentence += &format!(", in {total}");
-        tiles.push(HeadlineTile::new("Time", total, format!("{} steps", course.made())));
+        tiles.push(HeadlineTile::new(TIME, total, format!("{} steps", course.made())));
     }
     Some(Headline { rung: log.rung.clone(), sentence: format!("{sentence}."), more: String::new(), tiles })
 }

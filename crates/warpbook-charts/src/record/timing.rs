@@ -35,13 +35,16 @@ pub(crate) fn l2_state(run: &Run) -> &'static str {
     }
 }
 
-/// Returns true if a record times kernels by the GPU's clock: kernels of Warpbook (with statistics or files), of a library,
-/// or of a framework.
+/// Returns true if a record times kernels by the GPU's clock: kernels of Warpbook (with statistics or files) or of a library,
+/// or a framework's if the record has no rung with kernels of Warpbook.
 fn times_kernels(run: &Run) -> bool {
+    let has_own = run.rungs.iter().any(|r| matches!(r.runner, Runner::Kernels { .. }));
     let is_kernels = |r: &Rung| match &r.runner {
         Runner::Kernels { specs, .. } => !specs.is_empty(),
         Runner::Library(name) => name != CUDA_DRIVER,
-        Runner::External(_) | Runner::Chosen(_) => true,
+        // A framework's rung does the same work as Warpbook's, which may be whole loops with copies.
+        Runner::External(_) => !has_own,
+        Runner::Chosen(_) => true,
         Runner::Cpu(_) => false,
     };
     run.policy.timed_by == TimedBy::CudaEvents

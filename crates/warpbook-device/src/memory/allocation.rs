@@ -27,6 +27,15 @@ impl CudaDevice {
         self.0.memory.reset_peak();
     }
 
+    /// Runs `work` without counting its temporary allocations in [`CudaDevice::peak_allocated`]. What is still allocated afterwards counts;
+    /// what other threads allocate and free meanwhile does not.
+    pub fn keeping_peak<R>(&self, work: impl FnOnce() -> R) -> R {
+        let peak = self.peak_allocated();
+        let result = work();
+        self.0.memory.restore_peak(peak);
+        result
+    }
+
     /// Records every allocation and release of this device's arrays, including those in pools, until the watch is dropped. The first point is the
     /// current state.
     #[must_use]

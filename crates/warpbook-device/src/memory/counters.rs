@@ -107,7 +107,12 @@ impl MemoryCounters {
     }
 
     pub(crate) fn reset_peak(&self) {
-        self.peak.store(self.now.load(Ordering::Relaxed), Ordering::Relaxed);
+        self.restore_peak(0);
+    }
+
+    /// Sets the peak to an earlier peak, or to the bytes allocated now if these are more.
+    pub(crate) fn restore_peak(&self, earlier: u64) {
+        self.peak.store(earlier.max(self.now.load(Ordering::Relaxed)), Ordering::Relaxed);
         // Without this line, an allocation by another thread during the line above could be lost.
         self.peak.fetch_max(self.now.load(Ordering::Relaxed), Ordering::Relaxed);
     }
@@ -133,6 +138,13 @@ mod tests {
         check(110, 110);
         counters.subtract(110);
         check(0, 110);
+        counters.add(500);
+        counters.subtract(300);
+        counters.restore_peak(110);
+        check(200, 200);
+        counters.subtract(100);
+        counters.restore_peak(150);
+        check(100, 150);
     }
 
     #[test]
