@@ -65,11 +65,19 @@ pub fn headline(run: &Run, problem: &Problem) -> Option<Headline> {
     let measured = run.fastest(problem).and_then(|m| Some((m, usable(m.median_us())?)));
     match measured {
         Some((fastest, us)) => Some(of_measurement(run, problem, fastest, us)),
-        None => {
-            let of_problem = run.train_logs.iter().find(|l| l.problem == *problem);
-            of_problem.or(run.train_logs.first()).and_then(|log| of_training(run, log))
-        }
+        None => logged(run, problem).and_then(|log| of_training(run, log)),
     }
+}
+
+/// Returns the log of Warpbook's fastest training of a problem to its end; if there is none, the problem's first log, or else
+/// the record's.
+fn logged<'r>(run: &'r Run, problem: &Problem) -> Option<&'r TrainLog> {
+    let of_problem = || run.train_logs.iter().filter(|l| l.problem == *problem);
+    let is_own = |l: &TrainLog| run.rung(&l.rung).is_some_and(|r| !matches!(r.runner, Runner::External(_)));
+    let total_s = |l: &TrainLog| l.course.as_ref().filter(|c| c.ended == "finished").map(|c| c.total_s);
+    let timed = of_problem().filter(|l| is_own(l)).filter_map(|l| Some((l, total_s(l)?)));
+    let fastest = timed.min_by(|a, b| a.1.total_cmp(&b.1)).map(|(log, _)| log);
+    fastest.or_else(|| of_problem().next()).or(run.train_logs.first())
 }
 
 /// Returns the rungs of a problem as heights from 0 to 1, in the ladder's order: the logarithm of the speed, scaled

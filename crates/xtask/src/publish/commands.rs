@@ -279,8 +279,7 @@ fn speedruns() -> [Made; 3] {
     ]
 }
 
-/// Returns a record of trainings that are followed step by step: the first training, which the record's headline shows, with the others merged into it, and
-/// the same trainings in PyTorch.
+/// Returns a record of trainings that are followed step by step: the first training, with the others merged into it, and the same trainings in PyTorch.
 fn trainings(name: &str, recipe: &str, data: &str, runs: &[(String, String)]) -> Made {
     let made = Made::record(name, Gpu::H200, 1);
     let train = |options: &str| format!("train {recipe} --data {data} {options} --clip inf --log-every 10");
@@ -295,7 +294,7 @@ fn trainings(name: &str, recipe: &str, data: &str, runs: &[(String, String)]) ->
 }
 
 fn mnist_trainings() -> Made {
-    let runs = [("amp-fp16", 512), ("amp-fp16", 1024), ("fp32", 512)]
+    let runs = [("fp32", 512), ("amp-fp16", 512), ("amp-fp16", 1024)]
         .map(|(of, batch)| (format!("{of}-{batch}"), format!("--precision {of} --batch {batch} --epochs 20")));
     trainings("train-mnist", "mnist", MNIST, &runs)
 }
@@ -305,7 +304,7 @@ fn cifar10_trainings(epochs: u32, seeds: u32) -> Made {
     let of = |precision: &str, seed: u32| {
         (format!("{precision}-{seed}"), format!("--precision {precision} --epochs {epochs} --seed {seed}"))
     };
-    let precisions = ["amp-bf16", "amp-fp16", "fp32"];
+    let precisions = ["fp32", "amp-fp16", "amp-bf16"];
     let runs: Vec<_> = precisions.iter().flat_map(|precision| (1..=seeds).map(|seed| of(precision, seed))).collect();
     trainings(&format!("train-cifar10-{epochs}-epochs"), "cifar10", CIFAR10, &runs)
 }
