@@ -137,6 +137,27 @@ fn a_training_says_what_it_reached() {
     assert_eq!(found.tiles[0].value, "diverged");
 }
 
+/// Of several trainings of one problem, the headline has the fastest that Warpbook made and that ended well.
+#[test]
+fn the_fastest_training_is_in_the_headline() {
+    let mut run = sample::trained();
+    run.rungs = sample::h200().rungs;
+    let mut add = |rung: &str, total_s: f64, ended: &str| {
+        let mut log = run.train_logs[0].clone();
+        log.rung = rung.into();
+        let course = log.course.as_mut().unwrap();
+        (course.total_s, course.ended) = (total_s, ended.into());
+        run.train_logs.push(log);
+    };
+    add("02_fused", 0.45, "finished");
+    add("01_unfused", 0.25, "stopped");
+    add("pytorch_compiled", 0.35, "finished");
+    run.problems = vec![run.train_logs[0].problem.clone()];
+    let (sentence, _, cells) = record_summary(&run);
+    assert_eq!(cells, ["mnist, batch 512, synthetic digits, 590 steps", "450 ms · Fused", "99.20 %"], "{sentence}");
+    assert!(sentence.starts_with("“Fused” trained for 5 epochs"), "{sentence}");
+}
+
 #[test]
 fn a_sparkline_is_the_ladder_in_heights() {
     let run = sample::h200();
