@@ -39,7 +39,11 @@ pub fn tested(w: &Workspace, here: Option<&Here>) -> String {
         Err(e) if e.kind() == ErrorKind::NotFound => Ok(None),
         Err(e) => Err(e.to_string()),
     };
-    format!("GPU: {}", verdict(here, report, Sources::from_git(w).as_ref()))
+    let mut now = Sources::from_git(w);
+    if let (Some(now), Ok(Some(Report { trees: Some(then), .. }))) = (&mut now, &report) {
+        now.ignore_documents(w, then);
+    }
+    format!("GPU: {}", verdict(here, report, now.as_ref()))
 }
 
 /// A report made on a machine with a GPU.
@@ -108,6 +112,23 @@ impl Sources {
         let edited = changed.split('\0').chain(new.split('\0')).filter_map(source_of).collect();
         Some(Self { trees: trees(&listed), edited })
     }
+
+    /// Gives each source the hash in `then` if only documents differ. Git can tell as long as it has the earlier commit.
+    fn ignore_documents(&mut self, w: &Workspace, then: &BTreeMap<String, String>) {
+        for (path, tree) in &mut self.trees {
+            let Some(earlier) = then.get(path).filter(|earlier| *earlier != tree) else { continue };
+            let mut git = command("git");
+            let differ = git.args(["diff", "--name-only", "--no-renames", "-z", earlier, tree]).current_dir(&w.root);
+            if output(differ).is_some_and(|files| files.split('\0').all(|file| file.is_empty() || is_document(file))) {
+                tree.clone_from(earlier);
+            }
+        }
+    }
+}
+
+/// Returns true for files that no test on a GPU reads.
+fn is_document(file: &str) -> bool {
+    file.ends_with(".md")
 }
 
 /// Parses the output of `git ls-tree` into the paths of the folders that tests on a GPU depend on, with the hashes of
@@ -121,8 +142,11 @@ fn trees(listed: &str) -> BTreeMap<String, String> {
     listed.lines().filter_map(tree).collect()
 }
 
-/// Returns the source that a file belongs to.
+/// Returns the source that a file belongs to; `None` for documents.
 fn source_of(file: &str) -> Option<String> {
+    if is_document(file) {
+        return None;
+    }
     let source = match file.split('/').collect::<Vec<_>>()[..] {
         ["kernels", _, ..] => "kernels".to_owned(),
         ["crates", name, _, ..] => format!("crates/{name}"),
@@ -337,6 +361,15 @@ mod tests {
         let edited = Sources::from_git(&w).unwrap();
         assert_eq!(edited.trees, clean.trees);
         assert_eq!(edited.edited.iter().collect::<Vec<_>>(), ["crates/one", "crates/three", "kernels"]);
+        // Documents do not count, in a commit or edited.
+        write("kernels/README.md", "1");
+        git(&["add", "kernels"]);
+        git(&["commit", "--quiet", "--message", "two", "--only", "kernels/README.md"]);
+        write("crates/two/README.md", "1");
+        let mut documented = Sources::from_git(&w).unwrap();
+        assert_ne!(documented.trees["kernels"], clean.trees["kernels"]);
+        documented.ignore_documents(&w, &clean.trees);
+        assert_eq!(documented, edited);
         // The report must be at the root.
         assert!(tested(&w, None).starts_with("GPU: these sources were not tested on a GPU (there is no "));
         write(REPORT, MADE);
