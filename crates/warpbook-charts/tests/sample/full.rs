@@ -1,7 +1,7 @@
 //! A record like the published one: seven sizes, one problem with several features, PyTorch and Warpbook, with counted
 //! bytes.
 
-use super::{empty, log, losses, measured, part_of_pass, peak, problem, with_features};
+use super::{empty, kernel, log, losses, measured, part_of_pass, peak, problem, with_features};
 use warpbook_record::{
     ComputePeak, DeviceKind, Dtype, Measurement, MemoryLevel, Outcome, PartGroup, Problem, Requires, Run, Rung, Runner,
     Schedule, Traffic,
@@ -33,7 +33,7 @@ fn rung((id, title): (&'static str, &'static str)) -> Rung {
     let runner = match id {
         _ if id.starts_with("cpu") => Runner::Cpu("threads".into()),
         _ if id.starts_with("pytorch") => Runner::External("PyTorch 2.11.0".into()),
-        _ => Runner::Kernels { specs: Vec::new(), schedule: Schedule::Launches },
+        _ => Runner::Kernels { specs: vec![kernel()], schedule: Schedule::Launches },
     };
     let requires = if id.contains("cpu") { Requires::Nothing } else { Requires::AtLeast(7, 5) };
     Rung { id: id.into(), title: title.into(), idea: "".into(), requires, runner, variant_of: None }

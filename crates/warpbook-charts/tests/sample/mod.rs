@@ -19,9 +19,10 @@ pub use xrayed::xrayed;
 
 use std::collections::BTreeMap;
 use warpbook_record::{
-    BandwidthPeak, ChartKind, Check, Column, Descriptor, DeviceInfo, DeviceKind, Dtype, Environment, Inputs, L2State,
-    LossPoint, Measurement, MemoryLevel, Outcome, Part, PartGroup, Policy, Problem, Requires, Run, Rung, Runner,
-    Schedule, SweepAxis, SweepPoint, TimedBy, Traffic, TrainLog, count, setting, short_count,
+    BandwidthPeak, ChartKind, Check, Column, Descriptor, DeviceInfo, DeviceKind, Dtype, Environment, Grid, Inputs,
+    KernelSpec, L2State, LossPoint, Measurement, MemoryLevel, Outcome, Part, PartGroup, Policy, Problem, Requires, Run,
+    Rung, Runner, Schedule, Source, SweepAxis, SweepPoint, Tile, TimedBy, Traffic, TrainLog, count, setting,
+    short_count,
 };
 
 /// Returns a regression problem of 200 epochs over points with one feature.
@@ -279,4 +280,9 @@ pub fn t4() -> Run {
         m.samples_us.iter_mut().for_each(|s| *s *= factor);
     }
     run
+}
+
+/// Returns a kernel with one tile, as GPU rungs have it.
+fn kernel() -> KernelSpec {
+    KernelSpec::new(Source { path: "sample.cu", text: "" }, "main", &[Tile::new("t256", &[("T", 256)])], Grid::Tiles)
 }

@@ -1,6 +1,6 @@
 //! An experiment that no crate knows by name: a softmax of each row of a matrix, which reads its data once, from DRAM or L2.
 
-use super::{empty, measured, peak};
+use super::{empty, kernel, measured, peak};
 use warpbook_record::{
     ChartKind, Column, ComputePeak, Descriptor, DeviceKind, Dtype, Measurement, MemoryLevel, Problem, Quantity,
     Requires, Run, Rung, Runner, Schedule, SweepAxis, SweepPoint, Traffic, count,
@@ -35,7 +35,7 @@ fn rung((id, title, ..): (&'static str, &'static str, f64, f64)) -> Rung {
     let (runner, requires) = match id {
         _ if id.starts_with("cpu") => (Runner::Cpu("threads".into()), Requires::Nothing),
         "pytorch" => (Runner::External("PyTorch 2.11.0".into()), Requires::AtLeast(7, 5)),
-        _ => (Runner::Kernels { specs: Vec::new(), schedule: Schedule::Launches }, Requires::AtLeast(7, 5)),
+        _ => (Runner::Kernels { specs: vec![kernel()], schedule: Schedule::Launches }, Requires::AtLeast(7, 5)),
     };
     Rung { id: id.into(), title: title.into(), idea: "".into(), requires, runner, variant_of: None }
 }
