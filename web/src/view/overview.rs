@@ -29,8 +29,8 @@ pub fn overview(app: &App, send: &Send) -> Html {
             <header class="heading">
                 { heading("Records") }
                 <p class="policy">
-                    { "Warpbook is a lab for CUDA optimisation in Rust. Each record is a run of an experiment: the same work done in \
-                       several ways, checked and timed. Open one, or tick two or more to compare them." }
+                    { "Warpbook is a lab for CUDA optimisation. Each record has the same work done in several ways, checked and timed. Tick \
+                       two or more to compare them." }
                 </p>
                 if all.len() >= SEARCH_FROM { { toolbar(app, send, shown.len()) } }
                 <div class="row ways">
