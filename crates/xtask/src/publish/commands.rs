@@ -253,7 +253,7 @@ fn mnist_to_99() -> Made {
 
 fn looped() -> Made {
     let record = Made::record("loop", Gpu::H200, 1)
-        .ours(&format!("run loop --data {MNIST} --samples 5 --budget 60"))
+        .ours(&format!("run loop --data {MNIST} --samples 3 --budget 60"))
         .pytorch("loader_loop", &format!("--data {MNIST} --budget 1"), "loop-pytorch")
         .merged();
     Made { replaces: Some("data/loader-loop-h200.json"), ..record }
