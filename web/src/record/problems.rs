@@ -1,6 +1,6 @@
 //! A record's problems as choosers offer them, grouped by line of a sweep and by type.
 
-use warpbook_record::{Dtype, Problem, Run};
+use warpbook_record::{Dtype, Problem, Run, SizeValue};
 
 /// Problems that belong together in a list.
 #[derive(Debug, Clone, PartialEq)]
@@ -58,6 +58,19 @@ pub fn like<'a>(problems: &[&'a Problem], other: &Problem) -> Option<&'a Problem
     called().or_else(sized).or(problems.last()).copied()
 }
 
+/// Returns a problem's label. If others of the list have the same one, the sizes in which they differ follow: ", seed 2".
+pub fn label_among(problem: &Problem, all: &[&Problem]) -> String {
+    let differ =
+        |p: &&Problem, name: &str, value: &SizeValue| p.sizes.iter().any(|s| s.name == name && s.value != *value);
+    let mut label = problem.label.clone();
+    for size in &problem.sizes {
+        if all.iter().any(|p| p.label == problem.label && differ(p, &size.name, &size.value)) {
+            label += &format!(", {} {}", size.name.replace('_', " "), size.value);
+        }
+    }
+    label
+}
+
 /// Returns a problem's facets, each for its own chooser: type, shape, and the rest of the label, such as "B
 /// transposed".
 pub fn facets(problem: &Problem) -> [String; 3] {
@@ -113,7 +126,7 @@ pub fn dtypes_with_library(run: &Run) -> Vec<(Dtype, Vec<&Problem>)> {
 mod tests {
     use super::*;
     use crate::testing::sample_run;
-    use warpbook_record::{Measurement, Outcome, Runner, SweepPoint};
+    use warpbook_record::{Measurement, Outcome, Runner, SweepPoint, count};
 
     fn problem(short: &str, dtype: Dtype, line: Option<(u64, &str)>) -> Problem {
         Problem::new(format!("{short} {}", dtype.label()), short, vec![], dtype).with(|p| {
@@ -179,6 +192,16 @@ mod tests {
         assert_eq!(names(&lines(&run)), [expect("2 epochs, fp64", &["1", "2"])]);
         assert_eq!(on_a_line(&run, &all[0]).map(|p| p.dtype), Some(Dtype::F64), "fp32 has one size");
         assert!(on_a_line(&run_of(&[&all[0]]), &all[0]).is_none());
+    }
+
+    #[test]
+    fn problems_with_one_label_are_told_apart() {
+        let seeded = |label: &str, seed: u64| {
+            Problem::new(label, "", vec![count("batch", 128, "samples"), count("seed", seed, "")], Dtype::F32)
+        };
+        let all = [seeded("a", 1), seeded("a", 2), seeded("b", 3)];
+        let all: Vec<&Problem> = all.iter().collect();
+        assert_eq!([0, 1, 2].map(|i| label_among(all[i], &all)), ["a, seed 1", "a, seed 2", "b"]);
     }
 
     #[test]

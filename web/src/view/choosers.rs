@@ -49,8 +49,9 @@ pub fn problem_choice(send: &Send, run: &Run, now: &Problem, tab: Tab) -> Html {
     match all.as_slice() {
         // A single problem is already named in the record's heading.
         [] | [_] => html! {},
-        _ => facet_choosers(send, &all, now)
-            .unwrap_or_else(|| problem_chooser(send, &problems::grouped(all), now, |p| p.label.clone())),
+        _ => facet_choosers(send, &all, now).unwrap_or_else(|| {
+            problem_chooser(send, &problems::grouped(all.clone()), now, |p| problems::label_among(p, &all))
+        }),
     }
 }
 
