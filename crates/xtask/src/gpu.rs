@@ -126,7 +126,7 @@ impl Sources {
     }
 }
 
-/// Returns true for files that no test on a GPU reads.
+/// Returns true for Markdown files, which no test that needs a GPU reads.
 fn is_document(file: &str) -> bool {
     file.ends_with(".md")
 }

@@ -1,6 +1,6 @@
 //! A record's problems as choosers offer them, grouped by line of a sweep and by type.
 
-use warpbook_record::{Dtype, Problem, Run, SizeValue};
+use warpbook_record::{Dtype, Problem, Run};
 
 /// Problems that belong together in a list.
 #[derive(Debug, Clone, PartialEq)]
@@ -60,11 +60,10 @@ pub fn like<'a>(problems: &[&'a Problem], other: &Problem) -> Option<&'a Problem
 
 /// Returns a problem's label. If others of the list have the same one, the sizes in which they differ follow: ", seed 2".
 pub fn label_among(problem: &Problem, all: &[&Problem]) -> String {
-    let differ =
-        |p: &&Problem, name: &str, value: &SizeValue| p.sizes.iter().any(|s| s.name == name && s.value != *value);
+    let same = || all.iter().filter(|p| p.label == problem.label);
     let mut label = problem.label.clone();
     for size in &problem.sizes {
-        if all.iter().any(|p| p.label == problem.label && differ(p, &size.name, &size.value)) {
+        if same().any(|p| p.sizes.iter().any(|s| s.name == size.name && s.value != size.value)) {
             label += &format!(", {} {}", size.name.replace('_', " "), size.value);
         }
     }
