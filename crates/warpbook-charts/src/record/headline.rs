@@ -75,7 +75,7 @@ fn logged<'r>(run: &'r Run, problem: &Problem) -> Option<&'r TrainLog> {
     let of_problem = || run.train_logs.iter().filter(|l| l.problem == *problem);
     let is_own = |l: &TrainLog| run.rung(&l.rung).is_some_and(|r| !matches!(r.runner, Runner::External(_)));
     let counts = |l: &&TrainLog| is_own(l) && divergence(l).is_none();
-    let total_s = |l: &TrainLog| l.course.as_ref().filter(|c| c.ended == "finished").map(|c| c.total_s);
+    let total_s = |l: &TrainLog| l.course.as_ref().filter(|c| c.is_finished()).map(|c| c.total_s);
     let timed = of_problem().filter(counts).filter_map(|l| Some((l, total_s(l)?)));
     let fastest = timed.min_by(|a, b| a.1.total_cmp(&b.1)).map(|(log, _)| log);
     fastest.or_else(|| of_problem().next()).or(run.train_logs.first())

@@ -28,7 +28,7 @@ pub(crate) const SAXPY: Definition = Definition {
                 "The threads of a warp touch elements that are far apart. Neighbouring threads should have neighbouring elements.",
             ),
         ],
-        time: Some(TimeTarget { size: [TIMED, 1, 1], bytes: 12 * TIMED as u64, ceiling: Ceiling::Copy, share: 0.7 }),
+        time: Some(TimeTarget { size: [TIMED, 1, 1], work: 12 * TIMED as u64, ceiling: Ceiling::Copy, share: 0.7 }),
         mistakes: &[
             Mistake::new("no_sum", "`y` was replaced by `a * x`. Its old value has to be added.", |wrong| {
                 let (x, a) = (wrong.input("x"), wrong.number("a"));

@@ -6,7 +6,12 @@ use super::causes::{
 };
 use super::{LESSON, SIGNATURE};
 use crate::causes::only_written;
-use warpbook_lab::exercise::{Case, Costs, Definition, Draw, KernelTask, Mistake, Size, Target, Task};
+use warpbook_lab::exercise::{
+    Case, Ceiling, Costs, Definition, Draw, KernelTask, Mistake, Size, Target, Task, TimeTarget,
+};
+
+/// Size m, n and k of the product that is timed.
+const TIMED: Size = [1024, 1024, 128];
 
 pub(crate) const TILES: Definition = Definition {
     id: "E18",
@@ -35,7 +40,12 @@ pub(crate) const TILES: Definition = Definition {
                 "Each multiply-add reads both of its numbers from shared memory. Read one element of B into a variable, and use it for all four sums.",
             ),
         ],
-        time: None,
+        time: Some(TimeTarget {
+            size: TIMED,
+            work: 2 * TIMED[0] as u64 * TIMED[1] as u64 * TIMED[2] as u64,
+            ceiling: Ceiling::MultiplyAdds,
+            share: 0.2,
+        }),
         mistakes: &[
             Mistake::new(
                 "no_block_index",

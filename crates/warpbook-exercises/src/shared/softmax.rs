@@ -28,7 +28,7 @@ pub(crate) const SOFTMAX: Definition = Definition {
         )],
         time: Some(TimeTarget {
             size: [TIMED[0], TIMED[1], 1],
-            bytes: 8 * TIMED[0] as u64 * TIMED[1] as u64,
+            work: 8 * TIMED[0] as u64 * TIMED[1] as u64,
             ceiling: Ceiling::Copy,
             share: 0.7,
         }),

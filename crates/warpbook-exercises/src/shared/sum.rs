@@ -29,7 +29,7 @@ pub(crate) const SUM: Definition = Definition {
             })
             .because("many_writes", "Several threads of a block write its partial sum. One is enough: lane 0 of warp 0."),
         ],
-        time: Some(TimeTarget { size: [TIMED, 1056, 256], bytes: 4 * TIMED as u64, ceiling: Ceiling::Read, share: 0.8 }),
+        time: Some(TimeTarget { size: [TIMED, 1056, 256], work: 4 * TIMED as u64, ceiling: Ceiling::Read, share: 0.8 }),
         mistakes: &[
             Mistake::new(
                 "first_warp_only",

@@ -60,21 +60,23 @@ pub struct KernelTask {
 pub struct TimeTarget {
     /// Size of the case that is timed.
     pub size: Size,
-    /// Minimum number of bytes to move between GPU memory and the chip.
-    pub bytes: u64,
-    /// The measured bandwidth to compare with.
+    /// Minimum amount of work: bytes to move between GPU memory and the chip, or floating-point operations for [`Ceiling::MultiplyAdds`].
+    pub work: u64,
+    /// The measured rate to compare with.
     pub ceiling: Ceiling,
     /// Minimum share of the ceiling, such as 0.85.
     pub share: f64,
 }
 
-/// A bandwidth of GPU memory that is measured on the device.
+/// A rate that is measured on the device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Ceiling {
     /// Bandwidth of a copy within GPU memory.
     Copy,
-    /// Bandwidth of a kernel that only reads.
+    /// Bandwidth of a kernel that only reads GPU memory.
     Read,
+    /// Floating-point operations per second of a kernel that only multiplies and adds in fp32. A multiply-add counts as two.
+    MultiplyAdds,
 }
 
 /// A question with one right answer.

@@ -13,7 +13,7 @@ use std::hash::{BuildHasher, Hasher};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 use warpbook_device::{Bench, Compiler, CudaDevice, Device, cuda_peaks};
-use warpbook_record::{ExerciseProgress, LIVE, MemoryLevel, Peaks, Verdict, nearest};
+use warpbook_record::{Dtype, ExerciseProgress, LIVE, MemoryLevel, Peaks, Verdict, nearest};
 
 /// Number of different wrong tries after which the solution can be shown.
 const TRIES_BEFORE_SOLUTION: usize = 3;
@@ -271,7 +271,7 @@ impl Exercise {
         if let Some(wrong) = wrong_on_gpu(device, &kernel, task, tried.seed)? {
             return Ok(Err(wrong));
         }
-        let Some(TimeTarget { size, bytes, ceiling, share: target }) = task.time else { return Ok(Ok(None)) };
+        let Some(TimeTarget { size, work, ceiling, share: target }) = task.time else { return Ok(Ok(None)) };
         let us = match time_on_gpu(device, &self.bench, &kernel, (task, size), tried.seed)? {
             Ok(us) => us,
             Err(wrong) => return Ok(Err(wrong)),
@@ -283,9 +283,13 @@ impl Exercise {
                 self.peaks.get_or_init(|| measured)
             }
         };
-        let written = if ceiling == Ceiling::Copy { 0.5 } else { 0.0 };
-        let peak = peaks.level_for(MemoryLevel::Dram, written).map_or(f64::NAN, |peak| peak.bytes_per_s());
-        let share = bytes as f64 / (us * 1e-6) / peak;
+        let memory = |written| peaks.level_for(MemoryLevel::Dram, written).map(|peak| peak.bytes_per_s());
+        let peak = match ceiling {
+            Ceiling::Copy => memory(0.5),
+            Ceiling::Read => memory(0.0),
+            Ceiling::MultiplyAdds => peaks.arithmetic(Dtype::F32).map(|peak| peak.flops_per_s()),
+        };
+        let share = work as f64 / (us * 1e-6) / peak.unwrap_or(f64::NAN);
         let gpu = device.info().name.clone();
         Ok(Ok(share.is_finite().then_some(TryTime { gpu, us, share, target })))
     }

@@ -68,6 +68,12 @@ impl Course {
     pub fn made(&self) -> u64 {
         self.steps.saturating_sub(self.first_step)
     }
+
+    /// Returns true if the training made all of its steps.
+    #[must_use]
+    pub fn is_finished(&self) -> bool {
+        self.ended == "finished"
+    }
 }
 
 /// A value at a step, or from that step onwards.

@@ -98,7 +98,7 @@ pub(super) fn logged(records: &[Record]) -> Option<String> {
     for Record { file, run, .. } in records {
         let mut kinds: Vec<(_, Vec<(&TrainLog, &Course)>)> = Vec::new();
         for log in &run.train_logs {
-            let Some(course) = log.course.as_deref().filter(|c| c.ended == "finished") else { continue };
+            let Some(course) = log.course.as_deref().filter(|c| c.is_finished()) else { continue };
             let kind = (log.rung.as_str(), log.problem.count("batch"), log.problem.count("steps"));
             match kinds.iter_mut().find(|(known, _)| *known == kind) {
                 Some((_, same)) => same.push((log, course)),

@@ -35,7 +35,7 @@ const SCALE: Definition = Definition {
             Target::at_most("sectors a request", 4.0, Costs::sectors_per_request)
                 .because("strided", "Threads that are neighbours touch elements that are far apart."),
         ],
-        time: Some(TimeTarget { size: [LARGE, 1, 1], bytes: 8 * LARGE as u64, ceiling: Ceiling::Copy, share: 0.3 }),
+        time: Some(TimeTarget { size: [LARGE, 1, 1], work: 8 * LARGE as u64, ceiling: Ceiling::Copy, share: 0.3 }),
         mistakes: &[
             Mistake::new("doubled", "The factor is 2 and should be 3.", |wrong| {
                 let x = wrong.input("x");
