@@ -3,8 +3,11 @@
 #
 # Before: `cargo install --path crates/warpbook-cli` for the current kernels, `pip install torch ./notebooks/pytorch`, and
 # `cargo build --release -p warpbook-op` for our layers in PyTorch.
+# data/mnist has MNIST's four files, and data/cifar10 CIFAR-10's six binary files.
 
 mkdir -p target/publish
+# Experiments without --data look for these files here, too.
+export WARPBOOK_DATA="$PWD/data"
 
 # ---- On 1 GPU ----
 

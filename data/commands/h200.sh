@@ -6,6 +6,8 @@
 # data/mnist has MNIST's four files, and data/cifar10 CIFAR-10's six binary files, here recompressed as JPEG q75: leave --data-note out for others.
 
 mkdir -p target/publish
+# Experiments without --data look for these files here, too.
+export WARPBOOK_DATA="$PWD/data"
 
 # ---- On 1 GPU ----
 

@@ -11,7 +11,7 @@ use warpbook_lab::exercise::{
 };
 
 /// Size m, n and k of the product that is timed.
-const TIMED: Size = [1024, 1024, 128];
+const TIMED: Size = [1024, 1024, 256];
 
 pub(crate) const TILES: Definition = Definition {
     id: "E18",
@@ -44,7 +44,7 @@ pub(crate) const TILES: Definition = Definition {
             size: TIMED,
             work: 2 * TIMED[0] as u64 * TIMED[1] as u64 * TIMED[2] as u64,
             ceiling: Ceiling::MultiplyAdds,
-            share: 0.2,
+            share: 0.18,
         }),
         mistakes: &[
             Mistake::new(

@@ -372,15 +372,15 @@ pub fn script(gpu: Gpu) -> String {
         id.to_uppercase()
     );
     let all = published(gpu);
-    let reads =
-        |folder: &str| all.iter().flat_map(|made| &made.steps).any(|step| step.contains(&format!("--data {folder} ")));
-    if reads(MNIST) || reads(CIFAR10) {
-        let _ = writeln!(
-            text,
-            "# {MNIST} has MNIST's four files, and {CIFAR10} CIFAR-10's six binary files, here recompressed as JPEG q75: leave --data-note out for others."
-        );
-    }
-    let _ = writeln!(text, "\nmkdir -p {SCRATCH}");
+    let has_note = all.iter().flat_map(|made| &made.steps).any(|step| step.contains("--data-note"));
+    let recompressed = if has_note { ", here recompressed as JPEG q75: leave --data-note out for others" } else { "" };
+    let _ = writeln!(
+        text,
+        "# {MNIST} has MNIST's four files, and {CIFAR10} CIFAR-10's six binary files{recompressed}.\n\n\
+         mkdir -p {SCRATCH}\n\
+         # Experiments without --data look for these files here, too.\n\
+         export WARPBOOK_DATA=\"$PWD/data\""
+    );
     let mut gpus = 0;
     for made in &all {
         if made.gpus != gpus {
