@@ -191,10 +191,11 @@ mod tests {
         OwnProduct::new(name, row)
     }
 
-    /// Checks a correct kernel in these types, and three wrong kernels.
-    fn judge(device: &CudaDevice, dtypes: &[Dtype]) {
+    /// Checks a correct kernel in these types, and three wrong kernels. The correct kernel has its own name in each test, because a verdict is kept for all
+    /// tests of the process.
+    fn judge(device: &CudaDevice, dtypes: &[Dtype], right: &str) {
         const STORE: &str = "epilogue.store(c, row, column, ldc, sum);";
-        let right = changed("right", STORE, "if (row < m) epilogue.store(c, row, column, ldc, sum);");
+        let right = changed(right, STORE, "if (row < m) epilogue.store(c, row, column, ldc, sum);");
         for &dtype in dtypes {
             assert!(!right.is_right(dtype));
             assert_eq!(check_own_product(device, right, dtype).unwrap(), None, "{dtype:?}");
@@ -216,12 +217,12 @@ mod tests {
     /// This test needs NVRTC but no GPU.
     #[test]
     fn a_kernel_in_the_emulator_is_right_or_is_told_what_is_wrong() {
-        judge(&CudaDevice::emulated(), &[Dtype::F32]);
+        judge(&CudaDevice::emulated(), &[Dtype::F32], "right_in_the_emulator");
     }
 
     #[test]
     fn a_kernel_on_a_gpu_is_right_or_is_told_what_is_wrong() {
         let Some(device) = testing::gpu("a_kernel_on_a_gpu_is_right_or_is_told_what_is_wrong") else { return };
-        judge(&device, &[Dtype::F32, Dtype::F16, Dtype::Bf16]);
+        judge(&device, &[Dtype::F32, Dtype::F16, Dtype::Bf16], "right_on_a_gpu");
     }
 }

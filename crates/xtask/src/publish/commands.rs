@@ -568,8 +568,11 @@ mod tests {
         );
         assert!(text.contains("\n# data/results/guide-layout-h100.json\nwarpbook run guide --pair layout --counters --out data/results/guide-layout-h100.json &&\n  python3"));
         assert!(
-            text.contains("\n# ---- On 1 GPU ----\n") && !text.contains("On 4 GPUs") && !text.contains("data/cifar10")
+            text.contains("\n# ---- On 1 GPU ----\n")
+                && !text.contains("On 4 GPUs")
+                && !text.contains("--data data/cifar10")
         );
+        assert!(text.contains("\nexport WARPBOOK_DATA=\"$PWD/data\"\n") && !text.contains("JPEG"));
         let of_h200 = script(Gpu::H200);
         assert!(
             of_h200.contains("\n# data/results/loop-h200.json, which takes the place of data/loader-loop-h200.json\n")

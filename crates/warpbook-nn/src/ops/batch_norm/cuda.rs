@@ -60,10 +60,17 @@ impl std::fmt::Debug for Across<'_> {
 /// Largest number of channels per block in NHWC.
 const TILE: u32 = 256;
 
-/// Number of rows that a block sums. It depends on the number of rows and the layout, so that every device adds in the same order. Up to 384 blocks share
-/// the rows of 256 channels: about three for each of an H200's 132 SMs.
+/// Largest number of blocks that share the rows of 256 channels: about three for each of an H200's 132 SMs.
+const MOST_CHUNKS: usize = 384;
+
+/// Smallest number of rows that a block sums, unless there are fewer.
+fn least_rows(layout: Layout) -> usize {
+    if layout == Layout::Nhwc { 64 } else { 256 }
+}
+
+/// Number of rows that a block sums. It depends on the number of rows and the layout, so that every device adds in the same order.
 fn chunk(rows: usize, layout: Layout) -> usize {
-    rows.div_ceil(384).max(if layout == Layout::Nhwc { 64 } else { 256 })
+    rows.div_ceil(MOST_CHUNKS).max(least_rows(layout))
 }
 
 impl Normalisation {
@@ -79,11 +86,11 @@ impl Normalisation {
         Ok(Self { dtype, layout, sums, totals, statistics, inverse, normalise, lines, backward })
     }
 
-    /// Number of elements of [`NormWorkspace::sums`].
+    /// Number of elements of [`NormWorkspace::sums`]. It is enough for every smaller number of rows, too.
     #[must_use]
     pub fn sums_len(b: &BatchNorm) -> usize {
-        // NCHW never has more chunks than NHWC.
-        b.rows.div_ceil(chunk(b.rows, Layout::Nhwc)) * 2 * b.channels
+        // Not the number of chunks: fewer rows can have more chunks, such as the last batch of an epoch. NCHW never has more chunks than NHWC.
+        b.rows.div_ceil(least_rows(Layout::Nhwc)).min(MOST_CHUNKS) * 2 * b.channels
     }
 
     /// Checks the sizes and returns the kernels' shape; `pixels` is height x width of an image and divides the rows.
@@ -254,5 +261,26 @@ impl Normalisation {
             }
         }
         launch::backward(&self.backward, stream, self.elements_shape(&self.backward, s), s, [x, dy, dx], [mean, lines])
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_workspace_of_a_batch_is_enough_for_every_smaller_one() {
+        let sums = |rows| Normalisation::sums_len(&BatchNorm { rows, channels: 1, epsilon: 1e-5, momentum: 0.1 });
+        for layout in [Layout::Nhwc, Layout::Nchw] {
+            let chunks = |rows: usize| rows.div_ceil(chunk(rows, layout));
+            let mut most = 0;
+            for rows in 1..200_000 {
+                most = most.max(2 * chunks(rows));
+                assert!(sums(rows) >= most, "{rows} rows, {layout:?}");
+            }
+        }
+        // The first number of rows with a chunk more than 64 has fewer chunks than the number before it.
+        let chunks = |rows: usize| rows.div_ceil(chunk(rows, Layout::Nhwc));
+        assert_eq!((chunks(24_576), chunks(24_577)), (384, 379));
     }
 }
