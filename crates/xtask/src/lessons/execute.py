@@ -36,19 +36,19 @@ def dated(notebook, today):
 STYLE = re.compile(r"<style>\.wb\{.*?</style>", re.S)
 COLOUR = re.compile(r'<span class="wb-[nkdtspcb]">([^<]*)</span>')
 BODY = re.compile(r"<tbody>(.*?)</tbody>", re.S)
-# Rows of a table, and lines of a text beside HTML, that are stored.
-MOST = 40
+# Rows of a table that are stored, and lines of the text beside HTML, which only viewers without HTML show.
+MOST_ROWS, MOST_LINES = 40, 24
 
 
 def shortened(body):
     """A table's first rows, and how many are left out."""
     rows = body[1].split("</tr>")[:-1]
-    left_out = len(rows) - MOST
+    left_out = len(rows) - MOST_ROWS
     if left_out < 2:
         return body[0]
     columns = len(re.findall(r"<t[dh][ >]", rows[0]))
     last = f'<tr><td colspan="{columns}">{left_out} more rows appear when you run the cell.</td></tr>'
-    return f"<tbody>{''.join(row + '</tr>' for row in rows[:MOST])}{last}</tbody>"
+    return f"<tbody>{''.join(row + '</tr>' for row in rows[:MOST_ROWS])}{last}</tbody>"
 
 
 def lighten(notebook):
@@ -68,8 +68,8 @@ def lighten(notebook):
         styled = styled or bool(STYLE.search(html))
         data["text/html"] = html
         lines = "".join(data.get("text/plain", "")).split("\n")
-        if len(lines) > MOST + 1:
-            lines = [*lines[:MOST], f"... {len(lines) - MOST} more lines appear when you run the cell."]
+        if len(lines) > MOST_LINES + 1:
+            lines = [*lines[:MOST_LINES], f"... {len(lines) - MOST_LINES} more lines appear when you run the cell."]
             data["text/plain"] = "\n".join(lines)
 
 

@@ -484,12 +484,13 @@ mod tests {
     }
 
     /// Returns what is listed but missing in the commands of a record, if anything. The record may name more options and other files, and does
-    /// not name `--counters`.
+    /// not name `--counters`; `--samples` and `--budget` are in its policy.
     fn differs(listed: &str, recorded: &[&str]) -> Option<String> {
         // Older records name the command `train` for what is now `speedrun`.
         let named =
             |command: &str| command.split(' ').take(3).collect::<Vec<_>>().join(" ").replace(" speedrun ", " train ");
-        let is_left_out = |name: &str| ["out", "data", "like", "pytorch", "counters"].contains(&name);
+        let is_left_out =
+            |name: &str| ["out", "data", "like", "pytorch", "counters", "samples", "budget"].contains(&name);
         let same = |command: &&&str| {
             let theirs = options(command);
             named(command) == named(listed)
