@@ -1,7 +1,9 @@
 //! Tests that every exercise has its texts, and that they agree with its definition.
 
 use crate::files::{files_in, folder, is_handout, kernels, notebooks, text, wrong_answers};
+use serde_json::Value;
 use std::collections::BTreeSet;
+use std::fs;
 use toml::de::DeTable;
 use warpbook_exercises::all;
 
@@ -66,6 +68,40 @@ fn stubs_have_the_signature_and_say_what_to_do() {
         assert!(stub.contains("TODO"), "{}", definition.folder);
         assert!(squeezed(&stub).contains(task.signature), "{}", definition.folder);
     }
+}
+
+/// Returns the sources of a lesson's cells, each with its kind.
+fn cells(lesson: &str) -> Vec<(String, String)> {
+    let path = notebooks().join(lesson).with_extension("ipynb");
+    let book: Value = serde_json::from_str(&fs::read_to_string(&path).unwrap()).unwrap();
+    let cell = |cell: &Value| {
+        let lines = cell["source"].as_array().into_iter().flatten().filter_map(Value::as_str);
+        (cell["cell_type"].as_str().unwrap_or_default().to_owned(), lines.collect())
+    };
+    book["cells"].as_array().into_iter().flatten().map(cell).collect()
+}
+
+#[test]
+fn every_exercise_has_its_task_and_its_stub_in_a_lesson() {
+    let mut wrong = Vec::new();
+    for (definition, _) in kernels() {
+        let cells = cells(definition.lesson);
+        let opens = format!("lab.exercise(\"{}\")", definition.id);
+        let Some(at) = cells.iter().position(|(kind, text)| kind == "code" && text.contains(&opens)) else {
+            wrong.push(format!("{} has no cell for {}", definition.lesson, definition.id));
+            continue;
+        };
+        if !squeezed(&cells[at].1).contains(&squeezed(&text(&definition, "stub.cu"))) {
+            wrong.push(format!("the cell of {} has another stub", definition.id));
+        }
+        let (_, task) =
+            text(&definition, "task.md").split_once('\n').map(|(a, b)| (a.to_owned(), b.to_owned())).unwrap();
+        let before = at.checked_sub(1).map_or("", |before| cells[before].1.as_str());
+        if !squeezed(before).contains(&squeezed(&task)) {
+            wrong.push(format!("the cell before the stub of {} has another task", definition.id));
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
 #[test]

@@ -121,6 +121,14 @@ mod tests {
         first.wait().unwrap();
         let (mut third, again) = start();
         assert_eq!(again, folder(0), "a kernel that ended gives its folder back");
+        let ends_soon = std::thread::spawn(move || {
+            std::thread::sleep(Duration::from_secs(1));
+            drop(third.stdin.take());
+            third.wait().unwrap();
+        });
+        let (mut third, again) = start();
+        ends_soon.join().unwrap();
+        assert_eq!(again, folder(0), "a new kernel waits for one that is about to end");
         for child in [&mut second, &mut third] {
             drop(child.stdin.take());
             child.wait().unwrap();

@@ -6,6 +6,7 @@ Two kernels must not build in one folder, so each takes the first of FOLDER/0, F
 import fcntl
 import os
 import sys
+import time
 
 # What a package is compiled for cannot be said in a variable, but Cargo reads this above the folder that it builds in.
 # Debug assertions are for cells: in packages they cost the first cell a seventh of its time, and CPU rungs a part of their speed.
@@ -28,23 +29,47 @@ def configure(base):
     os.replace(part, os.path.join(folder, "config.toml"))
 
 
+# Seconds to wait for a folder that another kernel holds. The process of a kernel that has just ended may hold its folder until its GPU is released.
+PATIENCE_S = 5.0
+
+
+def lock(base, slot):
+    """Locks a build folder and returns the lock's file, or None if another kernel holds it."""
+    file = os.open(os.path.join(base, f"{slot}.lock"), os.O_RDWR | os.O_CREAT, 0o644)
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        os.close(file)
+        return None
+    return file
+
+
+def first_free(base):
+    """Returns the first free folder with its lock: one in which a kernel was built before if there is one, since a new folder takes a minute longer."""
+    built = [slot for slot in range(64) if os.path.isdir(os.path.join(base, str(slot)))]
+    until = time.monotonic() + PATIENCE_S
+    while built and time.monotonic() < until:
+        for slot in built:
+            if (file := lock(base, slot)) is not None:
+                return slot, file
+        time.sleep(0.1)
+    for slot in range(64):
+        if (file := lock(base, slot)) is not None:
+            return slot, file
+    return None, None
+
+
 evcxr, base, connection = sys.argv[1:4]
 base = os.environ.get("WARPBOOK_EVCXR_DIR", base)
 try:
     configure(base)
-    for slot in range(64):
-        # Left open over exec: the lock is held as long as the kernel lives.
-        lock = os.open(os.path.join(base, f"{slot}.lock"), os.O_RDWR | os.O_CREAT, 0o644)
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            os.close(lock)
-            continue
+    slot, file = first_free(base)
+    if file is not None:
         folder = os.path.join(base, str(slot))
         os.makedirs(folder, exist_ok=True)
-        os.set_inheritable(lock, True)
+        # Left open over exec: the lock is held as long as the kernel lives.
+        os.set_inheritable(file, True)
         os.environ["EVCXR_TMPDIR"] = folder
-        break
 except OSError as error:
     # A folder that cannot be written costs time, not the kernel: evcxr then builds in a temporary one.
     print(f"The build folder {base} cannot be used: {error}", file=sys.stderr)
