@@ -45,7 +45,7 @@ def lock(base, slot):
 
 
 def first_free(base):
-    """Returns the first free folder with its lock: one in which a kernel was built before if there is one, since a new folder takes a minute longer."""
+    """Returns a free folder and its lock. It prefers a folder that was built in before, since building in a new one takes a minute longer."""
     built = [slot for slot in range(64) if os.path.isdir(os.path.join(base, str(slot)))]
     until = time.monotonic() + PATIENCE_S
     while built and time.monotonic() < until:

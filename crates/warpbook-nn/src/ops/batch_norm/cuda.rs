@@ -89,7 +89,7 @@ impl Normalisation {
     /// Number of elements of [`NormWorkspace::sums`]. It is enough for every smaller number of rows, too.
     #[must_use]
     pub fn sums_len(b: &BatchNorm) -> usize {
-        // Not the number of chunks: fewer rows can have more chunks, such as the last batch of an epoch. NCHW never has more chunks than NHWC.
+        // This is not the number of chunks: fewer rows can have more chunks, as in the last batch of an epoch. NCHW never has more chunks than NHWC.
         b.rows.div_ceil(least_rows(Layout::Nhwc)).min(MOST_CHUNKS) * 2 * b.channels
     }
 
