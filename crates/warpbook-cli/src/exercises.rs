@@ -47,7 +47,7 @@ pub fn exercise(args: &ExerciseArgs) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Prints a line for each exercise.
+/// Prints a line for each exercise, and where the learner's progress is kept.
 fn list(lab: &Lab) -> Result<(), Failure> {
     let all = all_exercises();
     let width = |text: fn(&Definition) -> usize| all.iter().map(text).max().unwrap_or(0);
@@ -58,6 +58,10 @@ fn list(lab: &Lab) -> Result<(), Failure> {
             _ => state(&lab.exercise(one.id)?),
         };
         say(&format!("{}  {:lessons$}  {:titles$}  {state}", one.id, one.lesson, one.title));
+    }
+    let first = all.first().map(|one| lab.exercise(one.id)).transpose()?;
+    if let Some(path) = first.as_ref().and_then(Exercise::progress_file) {
+        say(&format!("Your progress is kept in {}.", path.display()));
     }
     Ok(())
 }

@@ -83,7 +83,9 @@ fn the_list_has_every_exercise() {
     let mut command = command(&place, &["list"]);
     let done = Done::new(&["list"], command.env("WARPBOOK_EXERCISES", exercises()).output().unwrap());
     done.expect(0, "E05");
-    assert_eq!(done.out.lines().count(), warpbook::all_exercises().len());
+    let (lines, last): (Vec<&str>, _) = (done.out.lines().collect(), done.out.lines().last().unwrap());
+    assert_eq!(lines.len(), warpbook::all_exercises().len() + 1);
+    assert!(last.starts_with("Your progress is kept in ") && last.ends_with(".json."), "{last}");
 }
 
 #[test]

@@ -142,6 +142,10 @@ impl Library {
     /// tried, and the problem with it.
     pub(crate) fn sentence(self, driver_cuda: Option<(u32, u32)>, fault: Option<&(PathBuf, String)>) -> String {
         let About { name, missing, packages: [package, of_12], is_in_toolkit, place, variable, .. } = self.about();
+        if self == Self::Nvrtc && cfg!(target_os = "macos") {
+            return "There is no NVRTC for macOS, so no kernel can be compiled here: use Linux, or Windows with WSL 2."
+                .into();
+        }
         if let Some((path, why)) = fault {
             let path = path.display();
             return format!(

@@ -27,6 +27,10 @@ pub(crate) const SAXPY: Definition = Definition {
                 "many_sectors",
                 "The threads of a warp touch elements that are far apart. Neighbouring threads should have neighbouring elements.",
             ),
+            Target::at_least("active lanes of a warp", 16.0, Costs::active_lanes).because(
+                "one_thread",
+                "One thread computes many elements, one after another, and the other threads of its warp wait. Let each thread compute one element, the one with its own number in the grid.",
+            ),
         ],
         time: Some(TimeTarget { size: [TIMED, 1, 1], work: 12 * TIMED as u64, ceiling: Ceiling::Copy, share: 0.7 }),
         mistakes: &[
@@ -111,10 +115,16 @@ pub(crate) const GRID_STRIDE: Definition = Definition {
         // At the last size, all lanes of a warp have equally many elements: otherwise, at the end of an unrolled loop, they may be in different iterations.
         sizes: &[[700, 1, 1], [1, 1, 1], [5003, 1, 1], [20_000, 1, 1]],
         case: scale,
-        targets: &[Target::at_most("sectors a request", 4.0, Costs::sectors_per_request).because(
-            "many_sectors",
-            "Every element is right, but the threads of a warp touch elements that are far apart: each thread should step by the number of threads in the grid.",
-        )],
+        targets: &[
+            Target::at_most("sectors a request", 4.0, Costs::sectors_per_request).because(
+                "many_sectors",
+                "Every element is right, but the threads of a warp touch elements that are far apart: each thread should step by the number of threads in the grid.",
+            ),
+            Target::at_least("active lanes of a warp", 16.0, Costs::active_lanes).because(
+                "one_thread",
+                "Every element is right, but few of the 1024 threads share the work, and the rest have nothing to do. Let all of them run the loop, each from its own number in the grid.",
+            ),
+        ],
         time: None,
         mistakes: &[
             Mistake::new(

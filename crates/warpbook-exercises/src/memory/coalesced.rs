@@ -14,10 +14,16 @@ pub(crate) const COALESCED: Definition = Definition {
         signature: "extern \"C\" __global__ void scale_rows(const float* in, const float* factor, float* out, int rows, int cols)",
         sizes: &[[37, 41, 1], [1, 1, 1], [64, 5, 1], [64, 131, 1]],
         case: scale_rows,
-        targets: &[Target::at_most("sectors a request", 4.0, Costs::sectors_per_request).because(
-            "strided",
-            "Every element is right, but the threads of a warp still read from different rows. Thread 1 should be one column to the right of thread 0.",
-        )],
+        targets: &[
+            Target::at_most("sectors a request", 4.0, Costs::sectors_per_request).because(
+                "strided",
+                "Every element is right, but the threads of a warp still read from different rows. Thread 1 should be one column to the right of thread 0.",
+            ),
+            Target::at_least("active lanes of a warp", 16.0, Costs::active_lanes).because(
+                "one_thread",
+                "Every element is right, but one thread walks along a row while the other 31 of its warp wait. Give every thread one element, and compute its row and column from `i`.",
+            ),
+        ],
         time: None,
         mistakes: &[
             Mistake::new(

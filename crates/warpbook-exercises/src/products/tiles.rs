@@ -39,6 +39,10 @@ pub(crate) const TILES: Definition = Definition {
                 "shared_reads",
                 "Each multiply-add reads both of its numbers from shared memory. Read one element of B into a variable, and use it for all four sums.",
             ),
+            Target::at_least("active lanes of a warp", 16.0, Costs::active_lanes).because(
+                "one_thread",
+                "One thread computes the sums of many columns, and the other lanes of its warp wait. Let each lane compute only its own column of the block: then the warp works on all 32 columns at the same time.",
+            ),
         ],
         time: Some(TimeTarget {
             size: TIMED,

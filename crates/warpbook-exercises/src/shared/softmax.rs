@@ -3,7 +3,7 @@
 use super::reads_per_element;
 use crate::causes::only_written;
 use warpbook_lab::exercise::{
-    Case, Ceiling, Definition, Draw, KernelTask, Mistake, Size, Target, Task, TimeTarget, Tolerance, Wrong,
+    Case, Ceiling, Costs, Definition, Draw, KernelTask, Mistake, Size, Target, Task, TimeTarget, Tolerance, Wrong,
 };
 
 /// Number of threads per block.
@@ -22,10 +22,16 @@ pub(crate) const SOFTMAX: Definition = Definition {
         // Each size is a number of rows, and a number of columns.
         sizes: &[[3, 100, 1], [2, 1, 1], [4, 1000, 1], [1, 32_768, 1]],
         case: softmax,
-        targets: &[Target::at_most("reads of global memory for each element", 2.0, reads_per_element).because(
-            "read_three_times",
-            "Each element is read more than twice. The largest number and the sum of powers fit into one pass: when a larger number comes, the sum so far shrinks by `exp(old - new)`.",
-        )],
+        targets: &[
+            Target::at_most("reads of global memory for each element", 2.0, reads_per_element).because(
+                "read_three_times",
+                "Each element is read more than twice. The largest number and the sum of powers fit into one pass: when a larger number comes, the sum so far shrinks by `exp(old - new)`.",
+            ),
+            Target::at_least("active lanes of a warp", 16.0, Costs::active_lanes).because(
+                "one_thread",
+                "A pass over the row is left to one lane of a warp, and the other 31 wait. In both passes, all 256 threads should share the row: thread `t` takes elements `t`, `t + 256`, and so on.",
+            ),
+        ],
         time: Some(TimeTarget {
             size: [TIMED[0], TIMED[1], 1],
             work: 8 * TIMED[0] as u64 * TIMED[1] as u64,

@@ -2,7 +2,9 @@
 
 use super::{LESSON, large_floats, reads_per_element};
 use crate::causes::only_written;
-use warpbook_lab::exercise::{Case, Definition, Draw, KernelTask, Mistake, Size, Target, Task, Tolerance, Wrong};
+use warpbook_lab::exercise::{
+    Case, Costs, Definition, Draw, KernelTask, Mistake, Size, Target, Task, Tolerance, Wrong,
+};
 
 /// Number of elements per block; `HALO` is the number of neighbours on each side.
 const PART: usize = 256;
@@ -18,10 +20,16 @@ pub(crate) const STENCIL: Definition = Definition {
         signature: "extern \"C\" __global__ void smooth(const float* x, float* y, int n)",
         sizes: &[[1000, 1, 1], [1, 1, 1], [256, 1, 1], [258, 1, 1], [2003, 1, 1]],
         case: smooth,
-        targets: &[Target::at_most("reads of global memory for each element", 1.05, reads_per_element).because(
-            "read_seven_times",
-            "Each element is read once for each of its neighbours. Let each thread put its own element into a tile in shared memory, and take the neighbours from there.",
-        )],
+        targets: &[
+            Target::at_most("reads of global memory for each element", 1.05, reads_per_element).because(
+                "read_seven_times",
+                "Each element is read once for each of its neighbours. Let each thread put its own element into a tile in shared memory, and take the neighbours from there.",
+            ),
+            Target::at_least("active lanes of a warp", 16.0, Costs::active_lanes).because(
+                "one_thread",
+                "One thread smooths many points in turn, and the other threads of its warp are idle. Let all 256 threads fill the tile, and let thread `t` compute the mean of its own point only.",
+            ),
+        ],
         time: None,
         mistakes: &[
             Mistake::new(

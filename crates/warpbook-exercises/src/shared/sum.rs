@@ -28,6 +28,10 @@ pub(crate) const SUM: Definition = Definition {
                 costs.total.global_stores.bytes as f64 / 4.0 / costs.blocks as f64
             })
             .because("many_writes", "Several threads of a block write its partial sum. One is enough: lane 0 of warp 0."),
+            Target::at_least("active lanes of a warp", 16.0, Costs::active_lanes).because(
+                "one_thread",
+                "One thread adds up what many should, and the others wait for it. Let every thread add its own elements in the loop: then only a few sums remain for one warp at the end.",
+            ),
         ],
         time: Some(TimeTarget { size: [TIMED, 1056, 256], work: 4 * TIMED as u64, ceiling: Ceiling::Read, share: 0.8 }),
         mistakes: &[

@@ -27,6 +27,10 @@ pub(crate) const TRANSPOSE: Definition = Definition {
                 "bank_conflicts",
                 "The threads of a warp read words of the tile that lie in the same bank. With rows of 33 floats, a column lies in 32 different banks.",
             ),
+            Target::at_least("active lanes of a warp", 16.0, Costs::active_lanes).because(
+                "one_thread",
+                "One thread moves many elements, one at a time, and the other lanes of its warp wait. A tile has 1024 elements and a block as many threads: let each of them read one element and write one.",
+            ),
         ],
         time: None,
         mistakes: &[

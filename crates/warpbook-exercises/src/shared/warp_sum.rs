@@ -30,6 +30,10 @@ pub(crate) const WARP_SUM: Definition = Definition {
                 costs.total.shared_bytes as f64 / costs.elements as f64
             })
             .because("through_shared_memory", "Lanes of a warp read each other's registers by shuffles: shared memory is not needed."),
+            Target::at_least("active lanes of a warp", 16.0, Costs::active_lanes).because(
+                "one_thread",
+                "One lane adds up all 32 elements, and the other 31 wait for it. Let each lane read its own element. In an exchange, all lanes then add at the same time.",
+            ),
         ],
         time: None,
         mistakes: &[

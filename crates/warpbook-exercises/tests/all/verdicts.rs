@@ -53,6 +53,25 @@ fn a_stub_is_unchanged_and_with_another_line_it_is_not_yet_right_or_on_target() 
 }
 
 #[test]
+fn a_right_stub_with_other_names_is_unchanged() {
+    let mut number = 0;
+    for (definition, _) in kernels() {
+        let exercise = exercise(&definition);
+        let stub = text(&definition, "stub.cu");
+        let is_right = judged(&exercise, &(stub.clone() + ANOTHER), SEED).verdict == Verdict::Right;
+        // A declaration that nothing uses changes the source, and not its code.
+        let (head, body) = stub.split_once('{').unwrap();
+        let tried = judged(&exercise, &format!("{head}{{\n    int unused = 0;{body}"), SEED);
+        let expected = if is_right { Verdict::Unchanged } else { Verdict::NotYet };
+        let same = "The compiler makes the same code of this as of the stub";
+        let is_told = tried.sentence.starts_with(same) || tried.remarks.iter().any(|remark| remark.starts_with(same));
+        assert!(tried.verdict == expected && is_told, "{} {:?}", tried.line(), tried.remarks);
+        number += u32::from(is_right);
+    }
+    assert!(number >= 5, "{number} stubs are right");
+}
+
+#[test]
 fn every_solution_is_right_and_on_target() {
     if is_handout("every_solution_is_right_and_on_target") {
         return;

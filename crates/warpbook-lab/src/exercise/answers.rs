@@ -33,6 +33,20 @@ pub(super) fn judge_answers(questions: &[Question], answers: &[&str]) -> Judged 
     Judged { sentence, cause, ..Judged::default() }
 }
 
+/// Returns a sentence for each question: why its answer is right or wrong, or that it is not answered.
+pub(super) fn explain(questions: &[Question], answers: &[&str]) -> Vec<String> {
+    let one = |(number, (question, answer)): (usize, (&Question, &&str))| match answer.trim() {
+        "" => format!("Question {number} is not answered yet."),
+        given if is_right(question, given) => format!("Question {number}: {given} is right. {}", question.why),
+        given => {
+            let known = question.causes.iter().find(|(cause, _)| same(cause, given));
+            let why = known.map(|(_, why)| format!(" {why}")).unwrap_or_default();
+            format!("Question {number}: {given} is not right.{why}")
+        }
+    };
+    (1..).zip(questions.iter().zip(answers)).map(one).collect()
+}
+
 fn is_right(question: &Question, answer: &str) -> bool {
     match question.right {
         Answer::Choice(letter) => same(answer, letter.encode_utf8(&mut [0; 4])),
@@ -105,6 +119,18 @@ mod tests {
         assert_eq!(wrong.cause.unwrap().sentence, "16 is half a warp.");
         assert!(judged(&["32", ""]).sentence.contains("not answered"));
         assert!(!judged(&["NaN", "b"]).is_right && !judged(&["32"]).is_right && !judged(&["", ""]).is_right);
+    }
+
+    #[test]
+    fn each_answer_is_explained() {
+        assert_eq!(
+            explain(&QUESTIONS, &["16", "B"]),
+            ["Question 1: 16 is not right. 16 is half a warp.", "Question 2: B is right. A block has up to 32 warps."]
+        );
+        assert_eq!(
+            explain(&QUESTIONS, &["8", " "]),
+            ["Question 1: 8 is not right.", "Question 2 is not answered yet."]
+        );
     }
 
     #[test]

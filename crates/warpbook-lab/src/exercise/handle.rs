@@ -1,6 +1,6 @@
 //! The handle of an exercise, which gives access to its texts, tries, hints and solution.
 
-use super::answers::{judge_answers, judge_function};
+use super::answers::{explain, judge_answers, judge_function};
 use super::definition::{Ceiling, Definition, KernelTask, Task, TimeTarget};
 use super::judge::{LikelyCause, code, compile, hint, judge, spec, time_on_gpu, wrong_on_gpu};
 use super::keep::{Keeper, now, progress_folder};
@@ -223,16 +223,22 @@ impl Exercise {
                 let cause = LikelyCause { id: "does_not_compile".into(), sentence: sentence.into() };
                 Tried { sentence: what, cause: Some(cause), compile_error: Some(error), ..tried }
             }
-            Ok(ptx) if self.is_stub(source)? => tried.untouched(judge(task, &ptx, seed), seed),
+            Ok(ptx) if self.is_stub(source)? => {
+                tried.untouched(judge(task, &ptx, seed), seed, "This is the stub as it was: nothing was tried.")
+            }
             Ok(ptx) => {
-                let mut tried = self.on_gpu(task, tried.judged(judge(task, &ptx, seed), seed), name);
-                if !tried.verdict.is_right() && code(&ptx) == *self.stub_code(compiler, name)? {
-                    tried.remarks.push(
-                        "The compiler makes the same code of this as of the stub: so far your edit changes nothing."
-                            .into(),
-                    );
+                let judged = judge(task, &ptx, seed);
+                let is_same = code(&ptx) == *self.stub_code(compiler, name)?;
+                const SAME: &str =
+                    "The compiler makes the same code of this as of the stub: so far your edit changes nothing.";
+                // A stub that is right, but slow, is no answer under other names.
+                if is_same && judged.is_right {
+                    tried.untouched(judged, seed, SAME)
+                } else {
+                    let mut tried = self.on_gpu(task, tried.judged(judged, seed), name);
+                    tried.remarks.extend(is_same.then(|| SAME.into()));
+                    tried
                 }
-                tried
             }
         };
         Ok(self.note(tried, &[]))
@@ -305,7 +311,12 @@ impl Exercise {
         let tried = match is_empty {
             true => Tried { verdict: Verdict::Unchanged, sentence: "No question is answered yet.".into(), ..tried },
             false => {
-                let tried = tried.judged(judge_answers(questions, answers), 0);
+                let mut tried = tried.judged(judge_answers(questions, answers), 0);
+                if questions.len() == answers.len() {
+                    tried.remarks.extend(explain(questions, answers));
+                    // The explanation of its question has it.
+                    tried.cause = None;
+                }
                 let all_right = "All answers are right.".to_owned();
                 if tried.verdict.is_right() { Tried { sentence: all_right, ..tried } } else { tried }
             }
@@ -379,6 +390,12 @@ impl Exercise {
     pub fn progress(&self) -> ExerciseProgress {
         let known = self.keeper.read().ok().and_then(|all| all.exercise(self.definition.id).cloned());
         known.unwrap_or_default()
+    }
+
+    /// Returns the path of the file that keeps the learner's progress, which the page's class board opens; `None` if no folder is known for it.
+    #[must_use]
+    pub fn progress_file(&self) -> Option<&Path> {
+        self.keeper.path()
     }
 
     fn blank(&self, path: String, source: &str) -> Tried {

@@ -121,11 +121,11 @@ impl Tried {
         }
     }
 
-    /// Adds the judge's findings on the unchanged stub. This does not count as a try, but shows what has to be repaired
-    /// or made faster.
-    pub(super) fn untouched(self, judged: Judged, seed: u64) -> Self {
+    /// Adds the judge's findings on the unchanged stub, after a sentence that says how it is known to be unchanged. This
+    /// does not count as a try, but shows what has to be repaired or made faster.
+    pub(super) fn untouched(self, judged: Judged, seed: u64, why: &str) -> Self {
         let tried = self.judged(judged, seed);
-        let sentence = format!("This is the stub as it was: nothing was tried. As it is: {}", tried.sentence);
+        let sentence = format!("{why} As it is: {}", tried.sentence);
         Self { verdict: Verdict::Unchanged, sentence, cause: None, picture: None, ..tried }
     }
 

@@ -271,7 +271,10 @@ mod tests {
         assert!(text.contains("E05.cu:4") && text.contains("y[i] = a * x[i] + y[i];"), "{text}");
         assert!(!html.contains("<b>") && html.contains("Costs by source line"), "{html}");
         assert!(exercise.html().contains("after 2 tries"));
-        assert!(exercise.solution().unwrap().text().contains("saxpy"));
+        match exercises().join("E05_saxpy/solution.cu").exists() {
+            true => assert!(exercise.solution().unwrap().text().contains("saxpy")),
+            false => println!("skipped: the solution is shown; this is a hand-out, which has none"),
+        }
         assert!(exercise.hint(1).unwrap().text().starts_with("Hint 1 of 3: "));
     }
 
