@@ -64,6 +64,7 @@ impl Emulator {
 
     /// Begins to check every launch.
     pub(crate) fn begin_checks(&self) {
+        self.tried.lock().unwrap_or_else(PoisonError::into_inner).clear();
         *self.found() = Some(Found::default());
     }
 
@@ -129,7 +130,9 @@ impl Emulator {
         let report = match &mut *found {
             None => self.gpu().launch(kernel, &launch, arguments)?,
             Some(found) => {
-                let is_new = self.tried.lock().unwrap_or_else(PoisonError::into_inner).insert(*code);
+                let mut hash = DefaultHasher::new();
+                (code, launch.grid, launch.block, launch.dynamic_shared).hash(&mut hash);
+                let is_new = self.tried.lock().unwrap_or_else(PoisonError::into_inner).insert(hash.finish());
                 found.launch(&mut self.gpu(), is_new, (kernel, &launch, arguments))?
             }
         };

@@ -24,8 +24,8 @@ impl CudaDevice {
         Ok(if marking.is_on() { kernel.watched(marking) } else { kernel })
     }
 
-    /// Runs `work` while the emulator checks every launch for mistakes and counts the kernels' work. A kernel's first launch runs with three different
-    /// orders of blocks and warps. A mistake becomes an [`Error::Fault`](crate::Error::Fault). On a GPU, `work` simply runs.
+    /// Runs `work` while the emulator checks every launch for mistakes and counts the kernels' work. A kernel's first launch with
+    /// each grid and block runs with three different orders of blocks and warps. A mistake becomes an [`Error::Fault`](crate::Error::Fault). On a GPU, `work` simply runs.
     ///
     /// # Errors
     /// The errors of `work`.

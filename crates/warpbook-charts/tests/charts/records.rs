@@ -192,7 +192,7 @@ fn an_experiment_that_nobody_knows_is_drawn_from_what_its_record_says() {
     assert!(chart.svg.as_str().contains(">529 M rows/s<"), "65536 rows in 124 µs");
 
     let chart = draw().sweep_of(&[&run], run.descriptor.headline, None, None).unwrap();
-    assert_eq!(chart.title, "Online maximum, 16-byte loads is the fastest at all 5 sizes");
+    assert_eq!(chart.title, "“Online maximum, 16-byte loads” is the fastest at all 5 sizes");
     assert!(chart.description.contains("from 1024 to 262144 rows of 6 rungs"), "{}", chart.description);
     for text in [">rows; logarithmic scale<", ">4096<", "1024 columns", ">DRAM: 4542 GB/s<"] {
         assert!(chart.svg.as_str().contains(text), "{text}");

@@ -16,7 +16,7 @@ use warpbook_nn::network::Shape;
 use warpbook_nn::ops::Layout;
 use warpbook_nn::ops::custom_layer::cpu::{CpuBackward, CpuForward};
 use warpbook_nn::ops::custom_layer::{OwnLayer, OwnSizes};
-use warpbook_record::{Dtype, KernelStats};
+use warpbook_record::{Dtype, Emulated, KernelStats};
 
 /// Number of samples in a check. It is odd so that the last block is seldom full.
 const BATCH: usize = 3;
@@ -61,6 +61,8 @@ pub struct OwnReport {
     pub notes: Vec<String>,
     /// Compiler statistics of `forward` and `backward`, in f32.
     pub stats: Vec<KernelStats>,
+    /// The emulator's findings and counts of one forward and one backward pass in f32; `None` on a GPU.
+    pub emulated: Option<Emulated>,
 }
 
 impl OwnReport {
@@ -74,6 +76,7 @@ impl OwnReport {
             flaw: None,
             notes: Vec::new(),
             stats: Vec::new(),
+            emulated: None,
         }
     }
 
@@ -214,6 +217,16 @@ pub fn check(device: &CudaDevice, layer: &OwnLayer, input: impl Into<Shape>) -> 
     let mut report = OwnReport::new(layer, input, device.info().name.clone());
     let mut first = Gpu::new(device, layer, (input, BATCH), Layout::Nchw, Dtype::F32)?;
     report.stats = first.stats();
+    if device.is_emulated() {
+        // Races and other faults are looked for once: the slopes take thousands of launches.
+        let inputs = Inputs::draw(layer, input, BATCH);
+        match device.checked(|| once(&mut first, &inputs)) {
+            Ok((_, emulated)) => report.emulated = Some(emulated),
+            Err(Stop::Device(error)) => return Err(error),
+            // The comparisons below find it again.
+            Err(Stop::Flaw(_)) => {}
+        }
+    }
     let mut others: Others<'_> = Vec::new();
     for dtype in [Dtype::F32, Dtype::F16, Dtype::Bf16] {
         others.push((Box::new(Gpu::new(device, layer, (input, BATCH), Layout::Nhwc, dtype)?), dtype));

@@ -149,7 +149,7 @@ pub struct LineCounts {
     pub wavefronts: u64,
     /// Least number of wavefronts for the same bytes, which is reached without bank conflicts.
     pub ideal_wavefronts: u64,
-    /// Number of atomic operations, counted for each lane.
+    /// Number of atomic instructions, counted for each warp.
     pub atomics: u64,
     /// Number of bytes that lanes requested from global, shared and local memory.
     pub bytes: u64,

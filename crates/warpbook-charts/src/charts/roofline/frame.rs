@@ -68,9 +68,9 @@ impl Roofs<'_> {
         let (bound, share) = fastest.bound?;
         let name = name(self.run, &fastest.measurement.rung);
         Some(match share {
-            s if s > 1.0 => format!("{name} is beyond the measured bound, at {}", of_bound(&bound, s)),
-            s if s >= 0.8 => format!("{name} is near its limit, at {}", of_bound(&bound, s)),
-            s => format!("{name} has room left, at {}", of_bound(&bound, s)),
+            s if s > 1.0 => format!("“{name}” is beyond the measured bound, at {}", of_bound(&bound, s)),
+            s if s >= 0.8 => format!("“{name}” is near its limit, at {}", of_bound(&bound, s)),
+            s => format!("“{name}” has room left, at {}", of_bound(&bound, s)),
         })
     }
 

@@ -59,8 +59,8 @@ impl<'a> Sweep<'a> {
         Frame { width, title, subtitle, description: self.description(&what, &devices), notes, table: self.table() }
     }
 
-    /// Returns the finding: which rung is the fastest at most sizes, such as "Stores overlapped is the fastest at 5 of
-    /// 7 sizes", or how much of the baseline's memory a rung takes at the largest size. Returns `None` for several
+    /// Returns the finding: which rung is the fastest at most sizes, such as "“Stores overlapped” is the fastest at 5
+    /// of 7 sizes", or how much of the baseline's memory a rung takes at the largest size. Returns `None` for several
     /// records.
     fn claim(&self) -> Option<String> {
         if !self.measure.is_timed() {
@@ -72,8 +72,9 @@ impl<'a> Sweep<'a> {
         let (name, all) = (name(self.runs[0], rung), self.problems().len());
         let among = if self.chosen.is_some() { " of those drawn" } else { "" };
         Some(match sizes == all {
-            true => format!("{name} is the fastest{among} at all {all} sizes"),
-            false => format!("{name} is the fastest{among} at {sizes} of {all} sizes"),
+            true if all == 2 => format!("“{name}” is the fastest{among} at both sizes"),
+            true => format!("“{name}” is the fastest{among} at all {all} sizes"),
+            false => format!("“{name}” is the fastest{among} at {sizes} of {all} sizes"),
         })
     }
 

@@ -1,6 +1,8 @@
 //! The display of learners' own layers and of their checks.
 
+use crate::display::results::counts;
 use crate::display::{KernelView, Show, figures, html};
+use std::collections::BTreeMap;
 use warpbook_charts::Table;
 use warpbook_lab::custom_layer::{OwnReport, OwnRow};
 use warpbook_nn::ops::custom_layer::OwnLayer;
@@ -34,6 +36,11 @@ fn compiled(report: &OwnReport) -> Option<String> {
     (!all.is_empty()).then(|| format!("{}.", all.join("; ")))
 }
 
+/// Returns the emulator's counts by source line, if the layer ran there.
+fn costs(report: &OwnReport) -> Option<Table> {
+    counts(report.emulated.as_ref()?, &BTreeMap::new())
+}
+
 fn title(report: &OwnReport) -> String {
     format!("{}: {} to {}", report.layer, report.input, report.output)
 }
@@ -48,13 +55,19 @@ impl Show for OwnReport {
         let rows = if self.rows.is_empty() { String::new() } else { html::scroll(&table(self)) };
         let notes: String = self.notes.iter().map(|n| html::note(n)).collect();
         let compiled = compiled(self).map_or_else(String::new, |c| format!("<p>{}</p>", html::escape(&c)));
-        format!("{}{verdict}{rows}{notes}{compiled}", html::heading(&title(self)))
+        let costs = costs(self).map_or_else(String::new, |table| {
+            format!("<p>Costs of both passes in fp32 by source line:</p>{}", html::scroll(&table))
+        });
+        format!("{}{verdict}{rows}{notes}{costs}{compiled}", html::heading(&title(self)))
     }
 
     fn text(&self) -> String {
         let rows = (!self.rows.is_empty()).then(|| Show::text(&table(self)));
         let parts = [Some(title(self)), Some(self.verdict()), rows].into_iter().flatten();
-        let all: Vec<String> = parts.chain(self.notes.iter().cloned()).chain(compiled(self)).collect();
+        let costs =
+            costs(self).map(|table| format!("Costs of both passes in fp32 by source line:\n{}", Show::text(&table)));
+        let notes = self.notes.iter().cloned();
+        let all: Vec<String> = parts.chain(notes).chain(costs).chain(compiled(self)).collect();
         html::printable(&all.join("\n"))
     }
 }
@@ -130,6 +143,21 @@ __global__ void backward(const T* x, const T* y, const T* dy, const float* p, T*
             }
         }
         assert!(report.html().contains("<table") && !report.html().contains("wb-error"), "{}", report.html());
+    }
+
+    #[test]
+    fn in_the_emulator_costs_are_shown_and_a_race_is_told_with_its_line() {
+        let shown = checked(&square(SQUARE, 2.0)).unwrap();
+        for form in [shown.text(), shown.html()] {
+            assert!(form.contains("Costs of both passes") && form.contains("square.cu:3"), "{form}");
+        }
+        let racing = SQUARE.replace(
+            "    if (i < n) y[i] = *p * x[i] * x[i];",
+            "    __shared__ float held[THREADS];\n    held[threadIdx.x] = i < n ? float(x[i]) : 0;\n    float v = held[threadIdx.x ^ 32];\n    \
+             held[threadIdx.x ^ 32] = v;\n    if (i < n) y[i] = *p * x[i] * x[i] + 0 * v;",
+        );
+        let why = checked(&square(&racing, 2.0)).unwrap_err().to_string();
+        assert!(why.contains("live/square.cu") && why.contains("held"), "{why}");
     }
 
     #[test]

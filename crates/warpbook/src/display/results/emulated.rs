@@ -6,7 +6,7 @@ use warpbook_charts::{Table, words};
 use warpbook_record::{Emulated, LineCounts};
 
 /// Returns the lines of a kernel that access memory or diverge, with their text; `None` if there are none.
-pub(super) fn counts(emulated: &Emulated, sources: &BTreeMap<String, String>) -> Option<Table> {
+pub(in crate::display) fn counts(emulated: &Emulated, sources: &BTreeMap<String, String>) -> Option<Table> {
     let text = |line: &LineCounts| {
         let at = usize::try_from(line.line).ok()?.checked_sub(1)?;
         Some(sources.get(&line.file)?.lines().nth(at)?.trim().to_owned())

@@ -9,3 +9,5 @@ pub(crate) mod profiles;
 pub(crate) mod progress;
 pub(crate) mod runs;
 pub(crate) mod xrays;
+
+pub(in crate::display) use emulated::counts;

@@ -67,7 +67,7 @@ impl Tally {
         self.sum(|line| line.wavefronts)
     }
 
-    /// Returns the number of atomic operations of all lanes, over all lines.
+    /// Returns the number of atomic instructions, counted for each warp, over all lines.
     #[must_use]
     pub fn atomics(&self) -> u64 {
         self.sum(|line| line.atomics)
