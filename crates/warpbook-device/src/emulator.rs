@@ -18,8 +18,6 @@ const BUDGET: u64 = 1 << 25;
 #[derive(Debug, Default)]
 pub(crate) struct Emulator {
     gpu: Mutex<Gpu>,
-    /// Hashes of the kernels that have already run in every order of blocks and warps.
-    tried: Mutex<HashSet<u64>>,
     /// Findings of checked launches so far, between `begin_checks` and `end_checks`.
     found: Mutex<Option<Found>>,
     /// Modules by their PTX. Kernels with the same code share the module's variables.
@@ -64,13 +62,12 @@ impl Emulator {
 
     /// Begins to check every launch.
     pub(crate) fn begin_checks(&self) {
-        self.tried.lock().unwrap_or_else(PoisonError::into_inner).clear();
         *self.found() = Some(Found::default());
     }
 
     /// Stops checking launches, and returns the findings and counts so far.
     pub(crate) fn end_checks(&self) -> Emulated {
-        let Found { notes, lines, requests, shuffles_of_a_warp, barriers_of_a_block } =
+        let Found { notes, lines, requests, shuffles_of_a_warp, barriers_of_a_block, .. } =
             self.found().take().unwrap_or_default();
         let orders = ORDERS.map(str::to_owned).to_vec();
         let (notes, lines) = (notes.into_iter().collect(), lines.into_values().collect());
@@ -129,12 +126,7 @@ impl Emulator {
         let mut found = self.found();
         let report = match &mut *found {
             None => self.gpu().launch(kernel, &launch, arguments)?,
-            Some(found) => {
-                let mut hash = DefaultHasher::new();
-                (code, launch.grid, launch.block, launch.dynamic_shared).hash(&mut hash);
-                let is_new = self.tried.lock().unwrap_or_else(PoisonError::into_inner).insert(hash.finish());
-                found.launch(&mut self.gpu(), is_new, (kernel, &launch, arguments))?
-            }
+            Some(found) => found.launch(&mut self.gpu(), *code, (kernel, &launch, arguments))?,
         };
         // The kernel's `printf` output goes to stdout, as on a GPU; errors such as a closed pipe are ignored.
         let _ = std::io::stdout().write_all(report.printed.as_bytes());
@@ -145,6 +137,8 @@ impl Emulator {
 /// Findings and counts of all checked launches.
 #[derive(Debug, Default)]
 struct Found {
+    /// Kernels, by their code, that ran in every order of blocks and warps, each with its grid, block and dynamic shared memory.
+    tried: HashSet<(u64, [u32; 3], [u32; 3], u64)>,
     notes: BTreeSet<String>,
     /// Counts of work for each source line, by file and line number.
     lines: BTreeMap<(String, u32), LineCounts>,
@@ -222,14 +216,15 @@ fn told(note: &Note) -> String {
 const ORDERS: [&str; 3] = ["forwards", "backwards", "random"];
 
 impl Found {
-    /// Runs a kernel with all checks, and adds its counts to the totals.
+    /// Runs a kernel with all checks, in every order if this launch is new, and adds its counts to the totals.
     fn launch(
         &mut self,
         gpu: &mut Gpu,
-        in_all_orders: bool,
+        code: u64,
         (kernel, launch, arguments): (&Kernel, &Launch, &[Argument]),
     ) -> Result<Report, Fault> {
-        let Verdict { report, counts, notes } = match in_all_orders {
+        let is_new = self.tried.insert((code, launch.grid, launch.block, launch.dynamic_shared));
+        let Verdict { report, counts, notes } = match is_new {
             true => gpu.verdict(kernel, launch, arguments)?,
             false => gpu.launch_checked(kernel, launch, arguments)?,
         };

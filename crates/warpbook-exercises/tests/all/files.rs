@@ -1,5 +1,6 @@
 //! Access to the files of the exercises.
 
+use serde_json::Value;
 use std::fs;
 use std::path::{Path, PathBuf};
 use warpbook_exercises::all;
@@ -19,6 +20,11 @@ pub fn folder(definition: &Definition) -> PathBuf {
 pub fn text(definition: &Definition, file: &str) -> String {
     let path = folder(definition).join(file);
     fs::read_to_string(&path).unwrap_or_else(|why| panic!("{}: {why}", path.display()))
+}
+
+/// Returns the source of a notebook's cell.
+pub fn source(cell: &Value) -> String {
+    cell["source"].as_array().into_iter().flatten().filter_map(Value::as_str).collect()
 }
 
 /// Returns the exercises that ask for a kernel.

@@ -1,6 +1,6 @@
 //! Tests that solutions use only CUDA names that a lesson has explained before the exercise.
 
-use crate::files::{is_handout, kernels, notebooks, text};
+use crate::files::{is_handout, kernels, notebooks, source, text};
 use serde_json::Value;
 use std::collections::BTreeSet;
 use std::fs;
@@ -45,8 +45,7 @@ fn explained(lessons: &[(String, Value)], until: &str, id: &str) -> Option<BTree
     let mut known = BTreeSet::new();
     for (name, lesson) in lessons {
         for cell in lesson["cells"].as_array().into_iter().flatten() {
-            let lines = cell["source"].as_array().into_iter().flatten().filter_map(Value::as_str);
-            let source: String = lines.collect();
+            let source = source(cell);
             if cell["cell_type"] == "code" {
                 if name == until && source.contains(&format!("exercise(\"{id}\")")) {
                     return Some(known);

@@ -1,6 +1,6 @@
 //! Tests that every exercise has its texts, and that they agree with its definition.
 
-use crate::files::{files_in, folder, is_handout, kernels, notebooks, text, wrong_answers};
+use crate::files::{files_in, folder, is_handout, kernels, notebooks, source, text, wrong_answers};
 use serde_json::Value;
 use std::collections::BTreeSet;
 use std::fs;
@@ -74,10 +74,7 @@ fn stubs_have_the_signature_and_say_what_to_do() {
 fn cells(lesson: &str) -> Vec<(String, String)> {
     let path = notebooks().join(lesson).with_extension("ipynb");
     let book: Value = serde_json::from_str(&fs::read_to_string(&path).unwrap()).unwrap();
-    let cell = |cell: &Value| {
-        let lines = cell["source"].as_array().into_iter().flatten().filter_map(Value::as_str);
-        (cell["cell_type"].as_str().unwrap_or_default().to_owned(), lines.collect())
-    };
+    let cell = |cell: &Value| (cell["cell_type"].as_str().unwrap_or_default().to_owned(), source(cell));
     book["cells"].as_array().into_iter().flatten().map(cell).collect()
 }
 
@@ -94,10 +91,10 @@ fn every_exercise_has_its_task_and_its_stub_in_a_lesson() {
         if !squeezed(&cells[at].1).contains(&squeezed(&text(&definition, "stub.cu"))) {
             wrong.push(format!("the cell of {} has another stub", definition.id));
         }
-        let (_, task) =
-            text(&definition, "task.md").split_once('\n').map(|(a, b)| (a.to_owned(), b.to_owned())).unwrap();
+        let task = text(&definition, "task.md");
+        let (_, task) = task.split_once('\n').unwrap();
         let before = at.checked_sub(1).map_or("", |before| cells[before].1.as_str());
-        if !squeezed(before).contains(&squeezed(&task)) {
+        if !squeezed(before).contains(&squeezed(task)) {
             wrong.push(format!("the cell before the stub of {} has another task", definition.id));
         }
     }

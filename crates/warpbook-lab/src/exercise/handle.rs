@@ -223,21 +223,24 @@ impl Exercise {
                 let cause = LikelyCause { id: "does_not_compile".into(), sentence: sentence.into() };
                 Tried { sentence: what, cause: Some(cause), compile_error: Some(error), ..tried }
             }
-            Ok(ptx) if self.is_stub(source)? => {
-                tried.untouched(judge(task, &ptx, seed), seed, "This is the stub as it was: nothing was tried.")
-            }
             Ok(ptx) => {
-                let judged = judge(task, &ptx, seed);
-                let is_same = code(&ptx) == *self.stub_code(compiler, name)?;
-                const SAME: &str =
-                    "The compiler makes the same code of this as of the stub: so far your edit changes nothing.";
-                // A stub that is right, but slow, is no answer under other names.
-                if is_same && judged.is_right {
-                    tried.untouched(judged, seed, SAME)
+                let tried = tried.judged(judge(task, &ptx, seed), seed);
+                if self.is_stub(source)? {
+                    tried.untouched("This is the stub as it was: nothing was tried.")
                 } else {
-                    let mut tried = self.on_gpu(task, tried.judged(judged, seed), name);
-                    tried.remarks.extend(is_same.then(|| SAME.into()));
-                    tried
+                    const SAME: &str =
+                        "The compiler makes the same code of this as of the stub: so far your edit changes nothing.";
+                    // No stub is on target, so such a try needs no comparison.
+                    let is_same =
+                        tried.verdict != Verdict::RightAndOnTarget && code(&ptx) == *self.stub_code(compiler, name)?;
+                    // A stub that is right, but slow, is no answer under other names.
+                    if is_same && tried.verdict.is_right() {
+                        tried.untouched(SAME)
+                    } else {
+                        let mut tried = self.on_gpu(task, tried, name);
+                        tried.remarks.extend(is_same.then(|| SAME.into()));
+                        tried
+                    }
                 }
             }
         };
@@ -313,9 +316,11 @@ impl Exercise {
             false => {
                 let mut tried = tried.judged(judge_answers(questions, answers), 0);
                 if questions.len() == answers.len() {
-                    tried.remarks.extend(explain(questions, answers));
-                    // The explanation of its question has it.
-                    tried.cause = None;
+                    // The explanation that the cause gives is not repeated.
+                    let is_told = |line: &String| tried.cause.as_ref().is_some_and(|c| line.ends_with(&c.sentence));
+                    let explained: Vec<String> =
+                        explain(questions, answers).into_iter().filter(|line| !is_told(line)).collect();
+                    tried.remarks.extend(explained);
                 }
                 let all_right = "All answers are right.".to_owned();
                 if tried.verdict.is_right() { Tried { sentence: all_right, ..tried } } else { tried }

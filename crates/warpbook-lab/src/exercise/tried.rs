@@ -121,12 +121,11 @@ impl Tried {
         }
     }
 
-    /// Adds the judge's findings on the unchanged stub, after a sentence that says how it is known to be unchanged. This
-    /// does not count as a try, but shows what has to be repaired or made faster.
-    pub(super) fn untouched(self, judged: Judged, seed: u64, why: &str) -> Self {
-        let tried = self.judged(judged, seed);
-        let sentence = format!("{why} As it is: {}", tried.sentence);
-        Self { verdict: Verdict::Unchanged, sentence, cause: None, picture: None, ..tried }
+    /// Turns the verdict on the unchanged stub into UNCHANGED, with a sentence that says how it is known to be unchanged.
+    /// This does not count as a try, but shows what has to be repaired or made faster.
+    pub(super) fn untouched(self, why: &str) -> Self {
+        let sentence = format!("{why} As it is: {}", self.sentence);
+        Self { verdict: Verdict::Unchanged, sentence, cause: None, picture: None, ..self }
     }
 
     /// Returns the verdict in one line.

@@ -29,9 +29,9 @@ pub(in crate::display) fn counts(emulated: &Emulated, sources: &BTreeMap<String,
     let headers =
         ["line", "source", "sectors", "sectors, at least", "wavefronts", "wavefronts, at least", "lanes of 32"];
     let mut shown = table(headers, rows);
-    // Empty columns are removed: a kernel without shared memory has no wavefronts, and a kernel that uses only shared
-    // memory has no sectors.
-    for column in (2..6).rev().filter(|column| shown.rows.iter().all(|row| row[*column].is_empty())).collect::<Vec<_>>()
+    // Empty columns are removed: a kernel without shared memory has no wavefronts, a kernel that uses only shared memory
+    // has no sectors, and some sources are not known here.
+    for column in (1..6).rev().filter(|column| shown.rows.iter().all(|row| row[*column].is_empty())).collect::<Vec<_>>()
     {
         shown.headers.remove(column);
         shown.rows.iter_mut().for_each(|row| _ = row.remove(column));
