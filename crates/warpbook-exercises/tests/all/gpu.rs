@@ -31,3 +31,32 @@ fn every_solution_is_right_and_fast_on_a_gpu() {
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
+
+/// SAXPY that counts its launches at the timed size, which has 65,536 blocks, and writes nothing from the third on.
+const LAZY_SAXPY: &str = r#"__device__ unsigned blocks;
+extern "C" __global__ void saxpy(const float* x, float* y, float a, int n)
+{
+    __shared__ unsigned launch;
+    if (threadIdx.x == 0) launch = gridDim.x > 10000 ? atomicAdd(&blocks, 1u) / gridDim.x : 0;
+    __syncthreads();
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < n && launch < 2) y[i] = a * x[i] + y[i];
+}
+"#;
+
+#[test]
+fn an_answer_that_writes_nothing_once_it_is_timed_is_wrong_on_a_gpu() {
+    let exercise = |choice| {
+        let saxpy = kernels().into_iter().find(|(definition, _)| definition.id == "E05").unwrap().0;
+        Exercise::in_folders(&Lab::on(choice).unwrap(), saxpy, &notebooks().join("exercises"), None).unwrap()
+    };
+    // The emulator does not run the timed size, so there the kernel is right.
+    let tried = exercise(Choice::Cpu).try_source(LAZY_SAXPY).unwrap();
+    assert!(tried.verdict.is_right(), "{}", tried.line());
+    let test = "an_answer_that_writes_nothing_once_it_is_timed_is_wrong_on_a_gpu";
+    if testing::gpu(test).is_none() {
+        return;
+    }
+    let tried = exercise(Choice::Cuda(0)).try_source(LAZY_SAXPY).unwrap();
+    assert_eq!((tried.verdict, tried.cause_id()), (Verdict::NotYet, Some("wrong_on_gpu")), "{}", tried.line());
+}

@@ -1,11 +1,10 @@
-//! Runs a kernel that is right in the emulator on a GPU, where it is compared with the reference at every size, and timed.
+//! Runs a kernel that is right in the emulator on a GPU, where it is compared with the reference at every size.
 #![allow(unsafe_code)]
 
 use crate::exercise::case::{Case, Role, Values};
 use crate::exercise::definition::KernelTask;
 use crate::exercise::draw::Draw;
-use std::cell::Cell;
-use warpbook_device::{Bench, Buffer, CudaDevice, Kernel, KernelArg, Result, Stream};
+use warpbook_device::{Buffer, CudaDevice, Kernel, KernelArg, Result, Stream};
 use warpbook_kernels::Launch;
 
 /// Number of guard words before and after each array, which the kernel must not write.
@@ -15,15 +14,15 @@ const GUARD_WORD: u32 = 0x7fc0_beef;
 /// Value of outputs before a launch, which is NaN as a float and -1 as an integer.
 const POISON: u32 = u32::MAX;
 /// Seconds after which a kernel is assumed to loop forever.
-const LIMIT_S: f64 = 5.0;
-/// First random stream for the timed inputs, so that they differ from the inputs of the other sizes.
-const TIMED: u32 = 1 << 20;
+pub(super) const LIMIT_S: f64 = 5.0;
 
 /// The arrays of a case on the device, each between guard words.
-struct Arrays {
+pub(super) struct Arrays {
     case: Case,
     /// For each argument, the array with its guards; `None` for a scalar.
     buffers: Vec<Option<Buffer<u32>>>,
+    /// For each array that the kernel updates, its elements before a launch, without guards.
+    before: Vec<Option<Buffer<u32>>>,
 }
 
 /// Returns the words of an array before a launch, including its guards.
@@ -38,24 +37,45 @@ fn words(role: &Role) -> Option<Vec<u32>> {
 }
 
 impl Arrays {
-    fn new(device: &CudaDevice, case: Case) -> Result<Self> {
+    pub(super) fn new(device: &CudaDevice, case: Case) -> Result<Self> {
         let buffer = |role: &Role| words(role).map(|words| device.buffer_from(&words)).transpose();
         let buffers = case.arguments().iter().map(|argument| buffer(&argument.role)).collect::<Result<_>>()?;
-        Ok(Self { case, buffers })
+        let before = case.arguments().iter().map(|_| None).collect();
+        Ok(Self { case, buffers, before })
     }
 
-    /// Writes the inputs, and fills the outputs with poison again.
-    fn restore(&self) -> Result<()> {
-        for (argument, buffer) in self.case.arguments().iter().zip(&self.buffers) {
-            if let (Some(buffer), Some(words)) = (buffer, words(&argument.role)) {
-                buffer.write(&words)?;
+    /// Keeps copies of the arrays that the kernel updates, so that the arrays can be restored on the device.
+    pub(super) fn with_copies(mut self, device: &CudaDevice) -> Result<Self> {
+        for (argument, before) in self.case.arguments().iter().zip(&mut self.before) {
+            if let (Role::Update { .. }, Some(words)) = (&argument.role, words(&argument.role)) {
+                *before = Some(device.buffer_from(&words[GUARD..words.len() - GUARD])?);
+            }
+        }
+        Ok(self)
+    }
+
+    /// Returns true if the kernel updates an array, so that a second launch has other inputs than the first.
+    pub(super) fn changes_its_inputs(&self) -> bool {
+        self.case.arguments().iter().any(|argument| matches!(argument.role, Role::Update { .. }))
+    }
+
+    /// Queues copies and fills that give updated arrays their elements before a launch, and fill outputs with poison. Inputs and guard words stay as they are,
+    /// so that a kernel that has written to them is still found.
+    pub(super) fn restore(&self, stream: &Stream) -> Result<()> {
+        for ((argument, buffer), before) in self.case.arguments().iter().zip(&self.buffers).zip(&self.before) {
+            let Some(buffer) = buffer else { continue };
+            let array = buffer.range(GUARD..buffer.len() - GUARD);
+            match (&argument.role, before) {
+                (_, Some(before)) => stream.copy(before, &array)?,
+                (Role::Output { .. } | Role::Scratch(_), None) => stream.fill_value(&array, POISON)?,
+                (_, None) => {}
             }
         }
         Ok(())
     }
 
     /// Queues one launch of the kernel on the stream.
-    fn launch(&self, kernel: &Kernel, stream: &Stream) -> Result<()> {
+    pub(super) fn launch(&self, kernel: &Kernel, stream: &Stream) -> Result<()> {
         let mut arguments: Vec<Box<dyn KernelArg>> = Vec::new();
         for (argument, buffer) in self.case.arguments().iter().zip(&self.buffers) {
             arguments.push(match (&argument.role, buffer) {
@@ -76,7 +96,7 @@ impl Arrays {
     }
 
     /// Returns a sentence about the first error in the arrays after a launch; `None` if all of them are right.
-    fn wrong(&self) -> Result<Option<String>> {
+    pub(super) fn wrong(&self) -> Result<Option<String>> {
         for (argument, buffer) in self.case.arguments().iter().zip(&self.buffers) {
             let Some(buffer) = buffer else { continue };
             let (name, at) = (argument.name, self.case.name());
@@ -124,41 +144,4 @@ pub(in crate::exercise) fn wrong_on_gpu(
         }
     }
     Ok(None)
-}
-
-/// Times a kernel at the size of its time target. Launches alternate between two inputs, and both results are compared with the reference before and after
-/// timing. Returns the median in microseconds, or a sentence that says what is wrong.
-pub(in crate::exercise) fn time_on_gpu(
-    device: &CudaDevice,
-    bench: &Bench,
-    kernel: &Kernel,
-    (task, size): (&KernelTask, crate::exercise::Size),
-    seed: u64,
-) -> Result<std::result::Result<f64, String>> {
-    let stream = device.stream()?;
-    let arrays = |input: u32| Arrays::new(device, (task.case)(size, &mut Draw::new(seed, TIMED + input)));
-    let both = [arrays(0)?, arrays(1)?];
-    let check = || -> Result<Option<String>> {
-        for arrays in &both {
-            arrays.restore()?;
-            arrays.launch(kernel, &stream)?;
-            stream.synchronize_within(LIMIT_S)?;
-            if let Some(wrong) = arrays.wrong()? {
-                return Ok(Some(wrong));
-            }
-        }
-        Ok(None)
-    };
-    if let Some(wrong) = check()? {
-        return Ok(Err(wrong));
-    }
-    let turn = Cell::new(0);
-    let samples = bench.cuda(device, &stream, None, None, || {
-        turn.set(1 - turn.get());
-        both[turn.get()].launch(kernel, &stream)
-    })?;
-    Ok(match check()? {
-        Some(wrong) => Err(wrong),
-        None => Ok(samples.median_us()),
-    })
 }

@@ -4,14 +4,16 @@ mod compile;
 mod generic;
 mod gpu_launch;
 mod habits;
+mod in_turn;
 mod machine;
 #[cfg(test)]
 mod tests;
 
 pub(crate) use compile::code;
 pub(super) use compile::{compile, spec};
-pub(super) use gpu_launch::{time_on_gpu, wrong_on_gpu};
+pub(super) use gpu_launch::wrong_on_gpu;
 pub(super) use habits::hint;
+pub(super) use in_turn::time_on_gpu;
 
 use super::case::{Case, Role, Values};
 use super::causes::{Mistake, Wrong};
