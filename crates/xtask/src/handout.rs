@@ -7,8 +7,29 @@ use std::fs;
 use std::path::{Component, Path, PathBuf};
 use std::process::ExitCode;
 
-/// Runs `cargo xtask handout DIR`. It copies the files that git tracks, as they are in the working tree.
+/// Runs `cargo xtask handout DIR`.
 pub fn run(w: &Workspace, dir: &Path) -> Result<ExitCode> {
+    let Files { kept, left_out } = write(w, dir)?;
+    println!(
+        "{} has {} files; {} solutions and other answers are left out.",
+        dir.display(),
+        kept.len(),
+        left_out.len()
+    );
+    println!("A learner starts with: cd {} && cargo xtask lab", dir.display());
+    Ok(ExitCode::SUCCESS)
+}
+
+/// The files that a hand-out has and lacks, as paths below the root.
+pub struct Files {
+    /// Files that were copied.
+    pub kept: Vec<PathBuf>,
+    /// Solutions and other answers.
+    pub left_out: Vec<PathBuf>,
+}
+
+/// Copies the files that git tracks, as they are in the working tree, but for solutions and other answers.
+pub fn write(w: &Workspace, dir: &Path) -> Result<Files> {
     let place = std::path::absolute(dir).context("the folder's path cannot be read")?;
     if place.starts_with(&w.root) {
         bail!("{} lies in this checkout: name a folder outside of it", dir.display());
@@ -18,14 +39,7 @@ pub fn run(w: &Workspace, dir: &Path) -> Result<ExitCode> {
     }
     let (kept, left_out): (Vec<PathBuf>, Vec<PathBuf>) = tracked(&w.root)?.into_iter().partition(|f| !is_answer(f));
     replace_dir(&place, |new| copy(&w.root, &kept, new))?;
-    println!(
-        "{} has {} files; {} solutions and other answers are left out.",
-        dir.display(),
-        kept.len(),
-        left_out.len()
-    );
-    println!("A learner starts with: cd {} && cargo xtask lab", dir.display());
-    Ok(ExitCode::SUCCESS)
+    Ok(Files { kept, left_out })
 }
 
 /// Returns the files that git tracks, as paths below the root.

@@ -1,5 +1,6 @@
 //! `cargo xtask test`: all checks, and a table of their results.
 
+mod handed_out;
 mod suite;
 
 use self::suite::{Executable, Setting};
@@ -43,6 +44,8 @@ fn check_room(w: &Workspace) -> Result<()> {
 const KERNELS: &str = "xtask/kernels";
 /// The test executable that compiles every kernel on all cores.
 const COMPILES_KERNELS: &str = "warpbook-device kernels";
+/// The test executable of the exercises, which runs in a hand-out, too.
+const EXERCISES: &str = "warpbook-exercises all";
 /// The test executable that reproduces PyTorch's run.
 const GOLDEN: &str = "warpbook-nn golden";
 
@@ -99,7 +102,7 @@ pub fn run_all(w: &Workspace, quick: bool, only: Vec<String>) -> Result<ExitCode
 /// Runs the steps with Rust tests. The kernels are compiled first, into a folder that all other tests use. Returns the
 /// tests that ran on a GPU.
 fn test_steps(w: &Workspace, cuda: &Cuda, steps: &mut Steps) -> Option<gpu::Here> {
-    if !["tests, built", "kernels", "tests", "training"].iter().any(|name| steps.wants(name)) {
+    if !["tests, built", "kernels", "tests", "hand-out", "training"].iter().any(|name| steps.wants(name)) {
         return None;
     }
     let (kernels, table) = (w.target.join(KERNELS), w.target.join("xtask/kernels.txt"));
@@ -155,6 +158,7 @@ fn test_steps(w: &Workspace, cuda: &Cuda, steps: &mut Steps) -> Option<gpu::Here
         }
         Ok(report)
     });
+    steps.run("hand-out", || handed_out::check(w, &named(EXERCISES), &setting));
     steps.run("training", || golden(&named(GOLDEN), &setting));
     on_gpu
 }

@@ -88,7 +88,7 @@ pub fn run_all(executables: &[Executable], setting: &Setting) -> Result<(Report,
         loop {
             let next = queue.lock().unwrap_or_else(PoisonError::into_inner).pop_front();
             let Some(executable) = next else { return };
-            let (text, took, success) = run_one(executable, setting);
+            let (text, took, success) = run_one(executable, setting, &[]);
             let mut done = done.lock().unwrap_or_else(PoisonError::into_inner);
             println!("== {} ({})", executable.name, seconds(took));
             println!("{}", text.trim_end());
@@ -107,10 +107,21 @@ pub fn run_all(executables: &[Executable], setting: &Setting) -> Result<(Report,
     Ok((judge(&counts, &skips), times))
 }
 
+/// Runs an executable on the files of another tree. Returns its report, and its output with that of tests that passed.
+pub fn run_in(tree: &Path, executable: &Executable, setting: &Setting) -> (Report, String) {
+    let name = executable.package.file_name().unwrap_or_default();
+    let there = Executable { package: tree.join("crates").join(name), ..executable.clone() };
+    let (text, _, success) = run_one(&there, setting, &["--show-output"]);
+    let mut counts = Counts::default();
+    counts.read(&executable.name, &text, success);
+    (judge(&counts, ""), text)
+}
+
 /// Runs an executable; returns its output, its running time, and true if it succeeded.
-fn run_one(executable: &Executable, setting: &Setting) -> (String, Duration, bool) {
+fn run_one(executable: &Executable, setting: &Setting, arguments: &[&str]) -> (String, Duration, bool) {
     let begin = Instant::now();
     let mut test = command(&executable.file);
+    test.args(arguments);
     test.current_dir(&executable.package).env("CARGO_MANIFEST_DIR", &executable.package).stdin(Stdio::null());
     test.env("WARPBOOK_SKIP_LOG", &setting.skips).envs(setting.variables.iter().map(|(name, value)| (name, value)));
     match test.output() {
