@@ -110,14 +110,14 @@ fn draw(picture: &Picture) -> String {
 impl Show for Tried {
     fn html(&self) -> String {
         let title = heading(&format!("{} {}: {}", self.exercise, self.title, self.verdict.words()));
+        let more: String = sentences(self).iter().map(|sentence| note(sentence)).collect();
         if let Some(error) = &self.compile_error {
-            return format!("{title}{}", error.html());
+            return format!("{title}{more}{}", error.html());
         }
         let said = match self.verdict {
             Verdict::NotYet => format!("<div class=\"wb-error\" role=\"alert\">{}</div>", escape(&self.sentence)),
             _ => format!("<p>{}</p>", escape(&self.sentence)),
         };
-        let more: String = sentences(self).iter().map(|sentence| note(sentence)).collect();
         let printed = match self.printed.is_empty() {
             true => String::new(),
             false => format!("<p>It printed:</p><pre>{}</pre>", escape(&self.printed)),
@@ -135,11 +135,11 @@ impl Show for Tried {
 
     fn text(&self) -> String {
         let mut parts = vec![printable(&self.line())];
+        parts.extend(sentences(self).iter().map(|sentence| printable(sentence)));
         if let Some(error) = &self.compile_error {
             parts.push(error.text());
             return parts.join("\n");
         }
-        parts.extend(sentences(self).iter().map(|sentence| printable(sentence)));
         if !self.printed.is_empty() {
             parts.push(printable(&format!("It printed:\n{}", self.printed.trim_end())));
         }
@@ -270,7 +270,11 @@ mod tests {
         assert!(text.starts_with("E05 RIGHT AND ON TARGET: ") && text.contains("on target"), "{text}");
         assert!(text.contains("E05.cu:4") && text.contains("y[i] = a * x[i] + y[i];"), "{text}");
         assert!(!html.contains("<b>") && html.contains("Costs by source line"), "{html}");
-        assert!(exercise.html().contains("after 2 tries"));
+        let rust = exercise.try_source(&body("let i = threadIdx.x;")).unwrap();
+        for shown in [rust.text(), rust.html()] {
+            assert!(shown.contains("C++ has no") && shown.contains("is undefined"), "{shown}");
+        }
+        assert!(exercise.html().contains("after 3 tries"));
         match exercises().join("E05_saxpy/solution.cu").exists() {
             true => assert!(exercise.solution().unwrap().text().contains("saxpy")),
             false => println!("skipped: the solution is shown; this is a hand-out, which has none"),
