@@ -77,15 +77,16 @@ impl Keeper {
     }
 }
 
-/// Saves a person's guesses for a lesson in the progress file, each with the measured value. A guess that was saved before is replaced.
+/// Saves a person's guesses for a lesson in the progress file, each with the measured value. A guess that was saved before is replaced. The folder is
+/// [`progress_folder`], except in tests; without a folder nothing is saved.
 ///
 /// # Errors
 /// If the file cannot be written.
-pub fn keep_guesses(person: Option<&str>, guesses: &[Guessed]) -> io::Result<()> {
+pub fn keep_guesses(person: Option<&str>, folder: Option<PathBuf>, guesses: &[Guessed]) -> io::Result<()> {
     if guesses.is_empty() {
         return Ok(());
     }
-    Keeper::new(person, progress_folder()).change(|progress| note_guesses(progress, guesses))
+    Keeper::new(person, folder).change(|progress| note_guesses(progress, guesses))
 }
 
 fn note_guesses(progress: &mut Progress, guesses: &[Guessed]) {

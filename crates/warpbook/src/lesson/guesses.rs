@@ -3,7 +3,9 @@
 use super::{at, table, title, valid};
 use crate::figures;
 use crate::prelude::*;
+use std::path::PathBuf;
 use warpbook_charts::{ChartError, Guess, Options};
+use warpbook_lab::exercise::{keep_guesses, progress_folder};
 use warpbook_record::{Answer, Guessed};
 
 /// Factor within which a guess counts as a good one.
@@ -187,9 +189,23 @@ impl Guesses {
         Run { guesses: self.all.clone(), ..run.clone() }
     }
 
-    /// Shows all guesses with the measurements and the number of good guesses.
+    /// Shows all guesses with the measurements and the number of good guesses, and saves them in the progress file of the lab's author, where they outlast the
+    /// notebook's kernel. If the file cannot be written, the panel says so.
     #[must_use]
-    pub fn score(&self) -> Panel {
+    pub fn score(&self, lab: &Lab) -> Panel {
+        self.score_in(lab, progress_folder())
+    }
+
+    fn score_in(&self, lab: &Lab, folder: Option<PathBuf>) -> Panel {
+        match keep_guesses(lab.author(), folder, &self.all) {
+            Ok(()) => self.table(),
+            Err(why) => self
+                .table()
+                .and(&format!("These guesses are not in your progress file, which cannot be written: {why}.")),
+        }
+    }
+
+    fn table(&self) -> Panel {
         if self.all.is_empty() {
             return Panel::column([
                 &"You made no guess in this lesson. Write one before you open an answer, such as Some(2.0): a figure that you have guessed stays with you.",
@@ -264,7 +280,7 @@ mod tests {
         assert_eq!(guesses.percent("Weak", None, Some(85.4)), "You made no guess. Weak: 85 %.");
         assert_eq!(guesses.word("The bound", None, Some("the link")), "You made no guess. The bound: the link.");
         assert!(guesses.all().is_empty());
-        assert!(guesses.score().text().contains("no guess in this lesson"));
+        assert!(guesses.table().text().contains("no guess in this lesson"));
     }
 
     #[test]
@@ -277,9 +293,28 @@ mod tests {
         assert!(guesses.word("The bound", "L2", Some("the link")).ends_with("You guessed L2."));
         assert!(guesses.times("AMP", f64::NAN, Some(2.0)).contains("not a guess"));
         assert_eq!(guesses.all().len(), 4, "a cell that runs again replaces its guess");
-        let text = guesses.score().text();
+        let text = guesses.table().text();
         assert!(text.contains("1 of 3 guesses are within 15 %") && text.contains("off by 3.00×"), "{text}");
         let empty = Lab::open("cpu").unwrap().run(&Regression::new().points([100]).epochs(2).rungs(["cpu_1_thread"]));
         assert_eq!(guesses.kept_in(&empty.unwrap()).guesses.len(), 4);
+    }
+
+    #[test]
+    fn the_score_saves_the_guesses_with_the_measurements_for_the_author() {
+        let folder = tempfile::tempdir().unwrap();
+        let place = || Some(folder.path().join("deep"));
+        let lab = Lab::open("cpu").unwrap().with_author("ada");
+        let mut guesses = Guesses::new("41_memory");
+        assert!(guesses.score_in(&lab, place()).text().contains("no guess"));
+        assert!(!folder.path().join("deep").exists(), "nothing is written without a guess");
+        let _ = guesses.times("The pool", 30.0, Some(45.0));
+        let _ = guesses.word("The bound", "L2", None);
+        assert!(guesses.score_in(&lab, place()).text().contains("1 within a factor of 2"));
+        let file = std::fs::read(folder.path().join("deep/ada.json")).unwrap();
+        assert_eq!(warpbook_record::Progress::from_json(&file).unwrap().guesses, guesses.all());
+        // A file in the folder's place.
+        let blocked = Some(folder.path().join("deep/ada.json"));
+        let text = guesses.score_in(&lab, blocked).text();
+        assert!(text.contains("not in your progress file") && text.contains("45"), "{text}");
     }
 }

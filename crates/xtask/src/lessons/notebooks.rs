@@ -297,21 +297,28 @@ mod tests {
         }
     }
 
-    /// Returns the cells of the lessons with numbers from 10 on, each with the notebook's name, its kind and its source.
-    fn cells_from_10_on() -> Vec<(String, Vec<(String, String)>)> {
+    /// Returns the cells of every lesson, each with its kind and its source, and the lesson's name.
+    fn lessons() -> Vec<(String, Vec<(String, String)>)> {
         let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../notebooks");
         let mut lessons = Vec::new();
         for file in fs::read_dir(folder).unwrap().flatten().map(|e| e.path()) {
             let name = file.file_stem().unwrap().to_string_lossy().into_owned();
-            if file.extension().is_some_and(|e| e == "ipynb") && !name.starts_with('0') {
+            if file.extension().is_some_and(|e| e == "ipynb") {
                 let book: serde_json::Value = serde_json::from_str(&fs::read_to_string(&file).unwrap()).unwrap();
                 let cells = book["cells"].as_array().unwrap().iter();
                 let kind = |c: &serde_json::Value| c["cell_type"].as_str().unwrap_or_default().to_owned();
                 lessons.push((name, cells.map(|c| (kind(c), source(c))).collect()));
             }
         }
-        assert!(lessons.len() >= 15, "{}", lessons.len());
+        assert!(lessons.len() >= 18, "{}", lessons.len());
         lessons
+    }
+
+    /// Returns the lessons with numbers from 10 on, which have a common form.
+    fn cells_from_10_on() -> Vec<(String, Vec<(String, String)>)> {
+        let mut all = lessons();
+        all.retain(|(name, _)| !name.starts_with('0'));
+        all
     }
 
     /// Returns what is wrong with a lesson's form, if anything.
@@ -333,9 +340,6 @@ mod tests {
             code.iter().flat_map(|text| text.lines()).filter(|l| l.starts_with("let guess_")).collect();
         if let Some(answered) = guesses.iter().find(|l| !l.ends_with("> = None;")) {
             return Some(format!("a guess does not begin as None: {answered}"));
-        }
-        if !guesses.is_empty() && !code.contains(&"guesses.score()") {
-            return Some("its guesses have no score at its end".into());
         }
         let is_item = |l: &&str| l.split_once(". ").is_some_and(|(n, _)| n.parse::<u32>().is_ok());
         let words: Vec<&str> = cells.iter().filter(|(kind, _)| kind == "markdown").map(|(_, t)| t.as_str()).collect();
@@ -373,9 +377,78 @@ mod tests {
         assert!(
             with(&|c| c.push(("code".into(), "let guess_x: f64 = 2.0;".into()))).contains("does not begin as None")
         );
-        assert!(with(&|c| c.retain(|(_, text)| text != "guesses.score()")).contains("no score"));
         assert!(with(&|c| c.retain(|(_, text)| !text.contains("to take away"))).contains("its summary has None"));
         assert!(with(&|c| c.push(("markdown".into(), "**1. A.**\n\n**2. B.**".into()))).contains("two exercises"));
+    }
+
+    /// The cell that shows the score of a lesson, and saves its guesses in the learner's progress file.
+    const SCORE: &str = "guesses.score(&lab)";
+
+    /// Returns the variables of a cell that wait for a number or a word: `let name: Option<...> = None;`.
+    fn asked_in(text: &str) -> Vec<&str> {
+        let asked = |line: &str| line.split("//").next().is_some_and(|code| code.trim_end().ends_with("> = None;"));
+        let variables = text.lines().filter(|line| asked(line)).filter_map(|line| line.strip_prefix("let "));
+        let names = variables.filter_map(|rest| rest.split_once(": Option<")).map(|(name, _)| name);
+        names.filter(|name| !name.contains(' ')).collect()
+    }
+
+    /// Returns the reason why a guess of a lesson would be lost with the notebook's kernel, if one would be.
+    fn fault_of_guesses(lesson: &str, cells: &[(String, String)]) -> Option<String> {
+        let code: Vec<&str> = cells.iter().filter(|(kind, _)| kind == "code").map(|(_, text)| text.as_str()).collect();
+        let last = code.iter().rposition(|text| *text == SCORE);
+        for (i, text) in code.iter().enumerate() {
+            for asked in asked_in(text) {
+                // The answer stands in a later cell, and hands the guess to the list of guesses.
+                let keeps = |later: &&str| later.contains(asked) && later.contains("guesses");
+                match code[i + 1..].iter().position(keeps) {
+                    None => return Some(format!("`{asked}` is not among the guesses")),
+                    Some(at) if last.is_none_or(|last| i + 1 + at >= last) => {
+                        return Some(format!("no cell `{SCORE}` follows the answer to `{asked}`"));
+                    }
+                    Some(_) => {}
+                }
+            }
+        }
+        last?;
+        if !code.iter().any(|text| text.contains(&format!("Guesses::new(\"{lesson}\")"))) {
+            return Some(format!("its guesses are not kept under its name, {lesson}"));
+        }
+        let is_bare =
+            |text: &&&str| text.split("write_record(").skip(1).any(|rest| !rest.starts_with("&guesses.kept_in("));
+        code.iter().find(is_bare).map(|text| format!("a record is written without the guesses: {text}"))
+    }
+
+    #[test]
+    fn each_lesson_with_guesses_keeps_them() {
+        let mut number = 0;
+        for (name, cells) in lessons() {
+            assert_eq!(fault_of_guesses(&name, &cells), None, "{name}");
+            number += usize::from(cells.iter().any(|(_, text)| text == SCORE));
+        }
+        // Lesson 60 asks for no guess.
+        assert!(number >= 18, "{number} lessons keep guesses");
+    }
+
+    #[test]
+    fn a_guess_that_would_be_lost_is_a_fault() {
+        let (name, cells) = lessons().into_iter().find(|(name, _)| name.starts_with("10")).unwrap();
+        type Cells = Vec<(String, String)>;
+        let with = |edit: &dyn Fn(&mut Cells)| {
+            let mut changed = cells.clone();
+            edit(&mut changed);
+            fault_of_guesses(&name, &changed).unwrap_or_default()
+        };
+        assert_eq!(with(&|_| ()), "");
+        assert!(with(&|c| c.retain(|(_, text)| text != SCORE)).contains("no cell `guesses.score(&lab)` follows"));
+        let ask = ("code".to_owned(), "let rows: Option<u64> = None; // such as Some(4)".to_owned());
+        assert!(with(&|c| c.push(ask.clone())).contains("`rows` is not among the guesses"));
+        let late = ("code".to_owned(), "guesses.count(\"rows\", rows, None)".to_owned());
+        assert!(with(&|c| c.extend([ask.clone(), late.clone()])).contains("follows the answer to `rows`"));
+        let edit = |from: &'static str, to: &'static str| {
+            with(&move |c: &mut Cells| c.iter_mut().for_each(|(_, text)| *text = text.replace(from, to)))
+        };
+        assert!(edit("Guesses::new(\"10_", "Guesses::new(\"11_").contains("not kept under its name"));
+        assert!(edit("&guesses.kept_in(&run)", "&run").contains("without the guesses"));
     }
 
     /// Checks that outputs are complete without style: JupyterLab, GitHub and others remove `<svg>`, `<style>` and `data-` attributes from outputs that their

@@ -5,29 +5,29 @@ mod pictures;
 mod pictures_shared;
 mod tally;
 mod times;
+mod waiting;
 
 pub use launch::{Given, compile, open, shape, shape_2d};
 pub use pictures::{layouts, turns, warp_reads};
 pub use pictures_shared::{banks, halo, scan_steps, through_a_tile};
 pub use tally::{Tally, tally};
 pub use times::{Point, Roof, pair, roof_of, time};
+pub use waiting::launch_and_wait;
 pub use warpbook_kernels::Launch;
 
 pub use super::Guesses;
 
 use crate::figures;
-use crate::prelude::*;
 use std::fmt::Display;
-use warpbook_lab::exercise::keep_guesses;
 use warpbook_record::Answer;
 
-/// Compares a guessed ratio with the measured one. Without a guess, says how to make one.
+/// Compares a guessed ratio with the measured one. Without a guess, says how to make one. `how` is the adjective that is compared, such as "fast".
 #[must_use]
-fn guess_in_words(guess: Option<f64>, measured: Option<f64>) -> String {
+fn guess_in_words(guess: Option<f64>, measured: Option<f64>, how: &str) -> String {
     match (guess, measured) {
-        (None, _) => "No guess yet: write Some(2.0) for twice as fast, and run both cells again.".into(),
+        (None, _) => format!("No guess yet: write Some(2.0) for twice as {how}, and run both cells again."),
         (Some(guess), _) if !(guess.is_finite() && guess > 0.0) => {
-            format!("{guess} is not a guess: write a number above 0, such as Some(2.0) for twice as fast.")
+            format!("{guess} is not a guess: write a number above 0, such as Some(2.0) for twice as {how}.")
         }
         (Some(guess), None) => format!("You guessed {}. It was not measured.", figures::times(guess)),
         (Some(guess), Some(ratio)) => {
@@ -52,17 +52,6 @@ pub fn guessed_count(guesses: &mut Guesses, guess: Option<u64>, counted: u64, no
         return format!("Right: {counted} {noun}.");
     }
     format!("You guessed {guess}; counted: {counted} {noun}.")
-}
-
-/// Shows a lesson's guesses with the measurements and the number of good guesses, and saves them in the progress file of the lab's author.
-#[must_use]
-pub fn score(lab: &Lab, guesses: &Guesses) -> Panel {
-    match keep_guesses(lab.author(), guesses.all()) {
-        Ok(()) => guesses.score(),
-        Err(why) => guesses
-            .score()
-            .and(&format!("These guesses are not in your progress file, which cannot be written: {why}.")),
-    }
 }
 
 /// Compares the values that a learner copied back with the expected values.
@@ -98,10 +87,10 @@ mod tests {
         assert_eq!(said(Some(4)), "You guessed 4; counted: 8 sectors.");
         assert_eq!(said(Some(8)), "Right: 8 sectors.");
         assert_eq!((guesses.all().len(), guesses.all()[0].is_within(1.0)), (1, Some(true)));
-        assert!(guess_in_words(None, Some(2.0)).starts_with("No guess yet"));
-        assert_eq!(guess_in_words(Some(2.2), Some(2.0)), "You guessed 2.20×: a good guess.");
-        assert_eq!(guess_in_words(Some(1.0), Some(4.0)), "You guessed 1.00×: 4.00× too low.");
-        assert!(guess_in_words(Some(f64::NAN), Some(2.0)).contains("not a guess"));
+        assert!(guess_in_words(None, Some(2.0), "fast").starts_with("No guess yet"));
+        assert_eq!(guess_in_words(Some(2.2), Some(2.0), "fast"), "You guessed 2.20×: a good guess.");
+        assert_eq!(guess_in_words(Some(1.0), Some(4.0), "fast"), "You guessed 1.00×: 4.00× too low.");
+        assert!(guess_in_words(Some(f64::NAN), Some(2.0), "fast").contains("not a guess"));
     }
 
     #[test]

@@ -43,7 +43,7 @@ fn day(run: &Run) -> String {
 }
 
 /// Says where the figures of a published record come from.
-fn origin(run: &Run) -> String {
+pub(super) fn origin(run: &Run) -> String {
     format!("the published record of {}, measured on {}", run.environment.device.name, day(run))
 }
 
@@ -77,7 +77,7 @@ pub fn pair(
         let what = format!("{} is so many times as fast as {}", title(&shown, fast), title(&shown, slow));
         guesses.keep(&what, Answer::Number(guess), measured.map(Answer::Number));
     }
-    panel = panel.and(&guess_in_words(guess, measured));
+    panel = panel.and(&guess_in_words(guess, measured, "fast"));
     let Some(problem) = shown.problems().into_iter().find(|p| p.size() == size) else { return Ok(panel) };
     let mut part = at(&shown, problem);
     part.rungs.retain(|rung| !rung.is_cpu());
@@ -155,10 +155,14 @@ impl Roof {
         1e6 * (bytes as f64 / self.bytes_per_s).max(flops as f64 / self.flops_per_s)
     }
 
-    /// Compares a prediction in microseconds with the least time for this number of operations and bytes.
+    /// Compares a prediction in microseconds with the least time for this number of operations and bytes, and keeps it among the guesses.
     #[must_use]
-    pub fn judge(&self, predicted_us: Option<f64>, flops: u64, bytes: u64) -> String {
+    pub fn judge(&self, guesses: &mut Guesses, predicted_us: Option<f64>, flops: u64, bytes: u64) -> String {
         let least = self.least_us(flops, bytes);
+        if let Some(us) = predicted_us.filter(|us| us.is_finite() && *us > 0.0) {
+            let what = format!("Least time of {} in microseconds, by the measured ceilings", figures::bytes(bytes));
+            guesses.keep(&what, Answer::Number(us), Some(Answer::Number(least)));
+        }
         let why = format!(
             "{} at {} take {} ({}).",
             figures::bytes(bytes),
@@ -275,9 +279,14 @@ mod tests {
         let n = 1 << 26;
         let least = roof.least_us(2 * n, 12 * n);
         assert!((least - 12.0 * n as f64 / roof.bytes_per_s * 1e6).abs() < 1e-9);
-        assert!(roof.judge(Some(least * 1.05), 2 * n, 12 * n).starts_with("Right."));
-        assert!(roof.judge(Some(least * 2.0), 2 * n, 12 * n).starts_with("You predicted"));
-        assert!(roof.judge(None, 2 * n, 12 * n).contains("Some(...)"));
+        let mut guesses = Guesses::new("00_hello_gpu");
+        let mut judged = |us| roof.judge(&mut guesses, us, 2 * n, 12 * n);
+        assert!(judged(Some(least * 1.05)).starts_with("Right."));
+        assert!(judged(Some(least * 2.0)).starts_with("You predicted"));
+        assert!(judged(None).contains("Some(...)"));
+        let _ = judged(Some(f64::NAN));
+        let (kept, answer) = (guesses.all(), Some(Answer::Number(least)));
+        assert_eq!((kept.len(), &kept[0].guess, &kept[0].measured), (1, &Answer::Number(least * 2.0), &answer));
         let shown = roof.point("SAXPY", 2 * n, 12 * n, None).unwrap().text();
         assert!(shown.contains("was not timed") && is_dated(&shown), "{shown}");
         let shown = roof.point("SAXPY", 2 * n, 12 * n, Some(2.0 * least)).unwrap().text();
