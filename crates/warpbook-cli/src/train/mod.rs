@@ -82,7 +82,7 @@ impl Mode {
         let role = Role::new(&args.together)?;
         let at_once = trains_at_once(&args);
         let is_whole = at_once || args.whole.cold.is_some();
-        ensure_goal_is_of_whole_trainings(&args.whole, is_whole)?;
+        ensure_goal_is_of_whole_trainings(&args.whole, is_whole, args.training.out.is_some())?;
         ensure_one_process(&args, &role, is_whole)?;
         let command = args.command();
         let TrainArgs { training, edge, init, watched, together, whole } = args;
@@ -99,7 +99,7 @@ impl Mode {
             }
             Role::Rank(placement) => {
                 let settings = settings(device_of(&placement, asked.map(|(on, _)| on), named)?);
-                let training = Watched { settings, args: watched, command, result: None };
+                let training = Watched { settings, args: watched, command, data_note: whole.data_note, result: None };
                 Ok(Self::Rank(Rank { placement, settings: ranks::settings(&together)?, training }))
             }
         }
@@ -123,7 +123,7 @@ impl Mode {
         }
         if !at_once {
             let result = result.map(|result| (result, goal));
-            return Ok(Self::Watched(Watched { settings, args: watched, command, result }));
+            return Ok(Self::Watched(Watched { settings, args: watched, command, data_note: whole.data_note, result }));
         }
         match option_of_watched(&watched, settings.init.is_some()) {
             Some(name) => Err(Failure::usage(format!(
@@ -149,15 +149,18 @@ fn trains_at_once(args: &TrainArgs) -> bool {
     seeds.is_some() || hold_out.is_some() || args.training.recipe == SPEEDRUN && !is_kept
 }
 
-/// Returns an error if an option for the record of whole trainings is given for a training of another kind.
-fn ensure_goal_is_of_whole_trainings(whole: &WholeArgs, is_whole: bool) -> Result<(), Failure> {
-    let options = [("to", whole.to.is_some()), ("data-note", whole.data_note.is_some())];
-    match options.into_iter().find(|(_, is_given)| *is_given && !is_whole) {
-        Some((name, _)) => Err(Failure::usage(format!(
-            "--{name} is for the record of whole trainings: add --seeds N, or --cold N for whole processes."
-        ))),
-        None => Ok(()),
-    }
+/// Returns an error if an option for the record of whole trainings is given for a training of another kind, or if a
+/// description of the images has no record to be in.
+fn ensure_goal_is_of_whole_trainings(whole: &WholeArgs, is_whole: bool, has_record: bool) -> Result<(), Failure> {
+    let why = match (whole.to, &whole.data_note) {
+        _ if is_whole => return Ok(()),
+        (Some(_), _) => "--to is for the record of whole trainings: add --seeds N, or --cold N for whole processes.",
+        (None, Some(_)) if !has_record => {
+            "--data-note is for the record of whole trainings or of --out: add --seeds N, --cold N or --out FILE."
+        }
+        (None, _) => return Ok(()),
+    };
+    Err(Failure::usage(why.into()))
 }
 
 /// Returns an error if several ranks are requested for work that needs one process.
@@ -267,6 +270,11 @@ mod tests {
         };
         check("train mnist --to 99", "--to is for the record of whole trainings: add --seeds N, or --cold N");
         check("train mnist --data-note x", "--data-note is for the record of whole trainings");
+        check("train mnist --data-note x --checkpoint c", "add --seeds N, --cold N or --out FILE");
+        check(
+            "train mnist --to 99 --out r.json",
+            "--to is for the record of whole trainings: add --seeds N, or --cold N",
+        );
         check("train mnist --seeds 2 --to 101", "choose a percentage above 0, up to 100");
         check("speedrun mnist --to 0", "choose a percentage above 0, up to 100");
         for (option, value) in

@@ -22,6 +22,8 @@ pub struct Watched {
     pub args: WatchedArgs,
     /// The command that repeats the training.
     pub command: CommandLine,
+    /// The user's description of the images.
+    pub data_note: Option<String>,
     /// The file for the result if this is one of several processes, and the goal of all processes.
     pub result: Option<(ProcessResult, Goal)>,
 }
@@ -127,6 +129,9 @@ impl Watched {
         }
         if let Some(path) = &self.args.resume {
             session = session.resume(path);
+        }
+        if let Some(note) = &self.data_note {
+            session = session.data_note(note);
         }
         if let Some(images) = images {
             session = session.trained_on(images.clone());

@@ -289,6 +289,25 @@ fn every_step_s_loss_comes_into_a_record() {
 }
 
 #[test]
+fn a_record_of_a_training_has_the_users_note_on_its_images() {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("small.toml"), SMALL).unwrap();
+    let run = |words: &[&str]| warpbook(folder.path(), words);
+    let train = ["train", "small.toml", "--device", "cpu", "--steps", "4"];
+    let noted = [&train[..], &["--out", "r.json", "--data-note", "recompressed as JPEG q75"]].concat();
+    expect(&run(&noted), 0, &["Record: r.json"]);
+    let record = read(&folder.path().join("r.json"));
+    let log = &record.train_logs[0];
+    assert!(log.problem.label.ends_with("synthetic digits, recompressed as JPEG q75"), "{}", log.problem.label);
+    let data = &log.course.as_deref().unwrap().data;
+    assert!(data.contains("drawn by a program") && data.contains("recompressed as JPEG q75"), "{data}");
+    // The command in the record repeats the note.
+    assert!(record.command.contains("--data-note 'recompressed as JPEG q75'"), "{}", record.command);
+    let refused = [&train[..], &["--data-note", "x"]].concat();
+    expect(&run(&refused), 2, &["--data-note is for the record of whole trainings or of --out"]);
+}
+
+#[test]
 fn the_norm_of_gradients_is_recorded_without_clipping() {
     let folder = tempfile::tempdir().unwrap();
     std::fs::write(folder.path().join("small.toml"), SMALL.replace("clip = 1.0", "")).unwrap();

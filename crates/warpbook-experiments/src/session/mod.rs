@@ -68,6 +68,7 @@ pub struct Session<'a> {
     weights: Option<Weights>,
     resume: Option<PathBuf>,
     data: Option<Source>,
+    data_note: Option<String>,
     checkpoint: Option<PathBuf>,
     out: Option<PathBuf>,
     log_every: u64,
@@ -113,6 +114,7 @@ impl Trains for Lab {
             weights: None,
             resume: None,
             data: None,
+            data_note: None,
             checkpoint: None,
             out: None,
             log_every: LOG_EVERY,
@@ -178,6 +180,12 @@ impl<'a> Session<'a> {
     /// Stores a note in the checkpoints that says how to reopen the data set; see [`Trainer::trained_on`].
     pub fn trained_on(mut self, data: impl Into<Source>) -> Self {
         self.data = Some(data.into());
+        self
+    }
+
+    /// Describes the images in the record, such as "recompressed as JPEG q75", if their files have no description.
+    pub fn data_note(mut self, note: impl Into<String>) -> Self {
+        self.data_note = Some(note.into());
         self
     }
 
@@ -274,8 +282,13 @@ impl<'a> Session<'a> {
                 trainer.ensure_checkpoint_is_writable()?;
             }
         }
-        let beginning =
-            Beginning { trainer: &trainer, train: self.sets.train, log_every: self.log_every, command: self.command };
+        let beginning = Beginning {
+            trainer: &trainer,
+            train: self.sets.train,
+            data_note: self.data_note,
+            log_every: self.log_every,
+            command: self.command,
+        };
         let recorder = Recorder::new(self.lab, &beginning);
         Ok(Underway { lab: self.lab, trainer, recorder, sets: self.sets, log_every: self.log_every, out: self.out })
     }
@@ -334,6 +347,7 @@ impl Underway<'_> {
     /// Trains to the end. The listener receives every event and may stop the training.
     pub fn finish(self, listener: &mut dyn FnMut(&Event) -> Flow) -> TrainingRun {
         let Self { lab, mut trainer, mut recorder, sets, log_every, out } = self;
+        recorder.begin();
         let ended = trainer.train(sets.train, sets.test, log_every, &mut |event| {
             recorder.hear(&event);
             if let Some(path) = out.as_ref().filter(|_| !matches!(event, Event::Step { .. })) {

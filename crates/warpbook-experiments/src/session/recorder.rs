@@ -46,6 +46,8 @@ pub(super) struct Recorder {
 pub(super) struct Beginning<'a> {
     pub trainer: &'a Trainer,
     pub train: Samples<'a>,
+    /// The user's description of the images.
+    pub data_note: Option<String>,
     pub log_every: u64,
     pub command: String,
 }
@@ -53,14 +55,17 @@ pub(super) struct Beginning<'a> {
 impl Recorder {
     pub fn new(lab: &Lab, b: &Beginning<'_>) -> Self {
         let recipe = b.trainer.recipe();
-        let problem = words::problem(recipe, b.train);
+        let problem = words::problem(recipe, b.train, b.data_note.as_deref());
         let rung = rung(b.trainer.place(), recipe);
         let (classified, first_step) = (matches!(b.train, Samples::Images(_)), b.trainer.step());
         let mut recipe_words = words::recipe(recipe, &b.trainer.place().to_string());
         recipe_words.extend(b.trainer.ranks().map(|_| ("ranks".to_owned(), words::ranks(b.trainer))));
         let course = Course {
             recipe: recipe_words,
-            data: words::data_note(b.train),
+            data: match b.data_note.as_deref() {
+                None => words::data_note(b.train),
+                note => format!("{} ({})", words::data_note(b.train), words::data_label(b.train, note)),
+            },
             first_step,
             steps: first_step,
             steps_per_epoch: (b.train.len().div_ceil(recipe.batch.max(1))) as u64,
@@ -76,7 +81,7 @@ impl Recorder {
             course: Some(Box::new(course)),
         };
         let on_gpu = lab.device().info().kind == DeviceKind::Cuda;
-        let mut notes: Vec<String> = words::data_warning(b.train).into_iter().collect();
+        let mut notes: Vec<String> = words::data_warning(b.train, b.data_note.as_deref()).into_iter().collect();
         if first_step > 0 {
             notes.push(format!("Gone on with after step {first_step}; what was before is in another record."));
         }
@@ -113,9 +118,21 @@ impl Recorder {
         self.run.train_logs.first_mut()?.course.as_deref_mut()
     }
 
-    /// Adds an event from the trainer to the record.
+    /// Starts the clock of the training.
+    pub fn begin(&mut self) {
+        self.started = Instant::now();
+    }
+
+    /// Adds an event from the trainer to the record. The clock starts again when the training is ready, so that the
+    /// first plans of its products are not part of its time.
     pub fn hear(&mut self, event: &Event) {
         match *event {
+            Event::Ready { seconds } => {
+                if let Some(course) = self.course() {
+                    *course.planning_s.get_or_insert_default() += seconds;
+                }
+                self.begin();
+            }
             Event::Step { step, learning_rate, outcome, .. } => self.step(step, learning_rate, &outcome),
             Event::Batches { epoch, step, .. } => {
                 let point = std::mem::take(&mut self.open);

@@ -1,7 +1,6 @@
 //! Repeats complete training runs with different seeds. Each run is a sample of the record, with its time and accuracy.
 
 use super::{recorder, words};
-use warpbook_data::Origin;
 use warpbook_lab::{Lab, driver};
 use warpbook_nn::train::{Place, Recipe, Samples};
 use warpbook_record::{
@@ -79,21 +78,7 @@ impl WholeTraining<'_> {
 
     /// Returns a name for the images that does not claim more than is known.
     fn data(&self) -> String {
-        match (self.data_note, self.train) {
-            (Some(note), Samples::Images(set)) => format!("{}, {note}", set.name()),
-            _ => words::data_label(self.train),
-        }
-    }
-
-    /// Returns a warning about results with these images, if one is needed.
-    fn data_warning(&self) -> Option<String> {
-        match self.train {
-            // The user's description replaces the remark that the files are not known.
-            Samples::Images(set) if self.data_note.is_some() && matches!(set.origin(), Origin::Modified { .. }) => {
-                Some(format!("Accuracies are of these images: {}.", self.data()))
-            }
-            samples => words::data_warning(samples),
-        }
+        words::data_label(self.train, self.data_note)
     }
 
     /// Returns the problem. Trainings with different numbers of steps do the same work if they reach the same accuracy.
@@ -163,7 +148,7 @@ impl WholeTrainings {
         let steps = recipe.total_steps(whole.train.len());
         told.push(format!("steps of each training: {steps}"));
         let mut notes = vec![whole.timed.note().to_owned(), format!("What was trained: {}.", told.join("; "))];
-        notes.extend(whole.data_warning());
+        notes.extend(words::data_warning(whole.train, whole.data_note));
         if whole.held_out {
             notes.push("Judged by images held out of the training images, not by the test images.".into());
         }

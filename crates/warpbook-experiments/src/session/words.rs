@@ -230,18 +230,20 @@ fn learning_rate(first: f64, schedule: Schedule, by_step: bool) -> String {
     }
 }
 
-/// Names the source of the samples in a few words, such as "MNIST" or "synthetic digits".
-pub(super) fn data_label(samples: Samples<'_>) -> String {
+/// Names the source of the samples in a few words, such as "MNIST" or "synthetic digits". The user's note replaces what
+/// is known of images.
+pub(super) fn data_label(samples: Samples<'_>, note: Option<&str>) -> String {
     let label = |set: &Dataset| match set.origin() {
         // The label uses the text before the colon: "not the original files", or "not verified as the original files".
         Origin::Modified { why } => format!("{}, {}", set.name(), why.split(':').next().unwrap_or(why)),
         Origin::Noted { what } => format!("{}, {what}", set.name()),
         _ => set.name().to_owned(),
     };
-    match samples {
-        Samples::Images(set) => label(set),
-        Samples::Rows(rows) if rows.seed().is_some() => "Gaussian numbers".into(),
-        Samples::Rows(_) => "own numbers".into(),
+    match (samples, note) {
+        (Samples::Images(set), Some(note)) => format!("{}, {note}", set.name()),
+        (Samples::Images(set), None) => label(set),
+        (Samples::Rows(rows), _) if rows.seed().is_some() => "Gaussian numbers".into(),
+        (Samples::Rows(_), _) => "own numbers".into(),
     }
 }
 
@@ -262,10 +264,14 @@ pub(super) fn data_note(samples: Samples<'_>) -> String {
     inputs(samples).to_string()
 }
 
-/// Returns a warning if the samples are not the published ones; `None` if no warning is needed.
-pub(super) fn data_warning(samples: Samples<'_>) -> Option<String> {
+/// Returns a warning if the samples are not the published ones; `None` if no warning is needed. The user's note replaces
+/// the remark that the files are not known.
+pub(super) fn data_warning(samples: Samples<'_>, note: Option<&str>) -> Option<String> {
     let Samples::Images(set) = samples else { return None };
     match set.origin() {
+        Origin::Modified { .. } if note.is_some() => {
+            Some(format!("Accuracies are of these images: {}.", data_label(samples, note)))
+        }
         Origin::Synthetic { .. } => Some(format!("Trained and tested on synthetic images: {}.", set.note())),
         // These files may still be the originals.
         Origin::Modified { .. } => Some(format!("Accuracies are of these files: {}.", set.note())),
@@ -275,8 +281,8 @@ pub(super) fn data_warning(samples: Samples<'_>) -> Option<String> {
 }
 
 /// Returns the complete training run as a problem.
-pub(super) fn problem(recipe: &Recipe, train: Samples<'_>) -> Problem {
-    let label = format!("{}, batch {}, {}", recipe.name, recipe.batch, data_label(train));
+pub(super) fn problem(recipe: &Recipe, train: Samples<'_>, note: Option<&str>) -> Problem {
+    let label = format!("{}, batch {}, {}", recipe.name, recipe.batch, data_label(train, note));
     let steps = recipe.total_steps(train.len());
     let sizes = vec![
         setting("network", recipe.name.as_str()),
@@ -304,7 +310,7 @@ pub(crate) fn score(score: &Score, classified: bool) -> String {
     format!("{loss}, accuracy {percent:.2} % ({} of {})", score.correct, score.of)
 }
 
-/// Returns the progress line for an event of a training run; `None` for single steps. `classified` says whether the
+/// Returns the progress line for an event of a training run; `None` for single steps and a short preparation. `classified` says whether the
 /// samples have labels.
 ///
 /// ```
@@ -318,6 +324,11 @@ pub(crate) fn score(score: &Score, classified: bool) -> String {
 #[must_use]
 pub fn training_line(event: &Event, classified: bool) -> Option<String> {
     match event {
+        // Less than a second is not worth a line.
+        Event::Ready { seconds } if *seconds < 1.0 => None,
+        Event::Ready { seconds } => {
+            Some(format!("ready after {seconds:.1} s, in which kernels were chosen and compiled"))
+        }
         Event::Batches { epoch, batch, loss, learning_rate, step } => Some(format!(
             "epoch {epoch}, batch {batch}, step {step}: loss {loss:.4}, learning rate {learning_rate:.3e}"
         )),
@@ -449,14 +460,26 @@ mod tests {
     }
 
     #[test]
+    fn a_long_preparation_has_a_line() {
+        let line = |seconds| training_line(&Event::Ready { seconds }, true);
+        assert_eq!(line(0.99), None);
+        assert_eq!(line(2.84).unwrap(), "ready after 2.8 s, in which kernels were chosen and compiled");
+    }
+
+    #[test]
     fn what_samples_are_is_marked() {
         let digits = synthetic_digits(20, 10, 3);
         let samples: Samples<'_> = (&digits.train).into();
-        assert!(problem(&Recipe::mnist(), samples).label.ends_with("synthetic digits"));
-        assert!(data_warning(samples).unwrap().contains("drawn by a program (seed 3)"));
+        assert!(problem(&Recipe::mnist(), samples, None).label.ends_with("synthetic digits"));
+        let noted = problem(&Recipe::mnist(), samples, Some("upside-down"));
+        assert!(noted.label.ends_with("synthetic digits, upside-down"), "{}", noted.label);
+        // A note does not hide that images are synthetic.
+        for note in [None, Some("upside-down")] {
+            assert!(data_warning(samples, note).unwrap().contains("drawn by a program (seed 3)"));
+        }
         let rows = Rows::gaussian(8, [4, 2], 9);
         assert!(data_note((&rows).into()).contains("Gaussian: drawn by a program (seed 9)"));
         let own = Rows::new(vec![0.0; 8], vec![0.0; 4], [4, 2]).unwrap();
-        assert!(data_note((&own).into()).contains("own data") && data_warning((&own).into()).is_none());
+        assert!(data_note((&own).into()).contains("own data") && data_warning((&own).into(), None).is_none());
     }
 }

@@ -41,6 +41,18 @@ impl<'a> Batches<'a> {
     }
 }
 
+/// What a training is going to launch.
+#[derive(Debug, Clone)]
+pub(crate) struct Ahead<'a> {
+    pub train: Samples<'a>,
+    /// Steps that are going to be made, counted from 0.
+    pub steps: Range<u64>,
+    /// Number of this rank's samples in a whole batch and in the last batch of an epoch, with the part that they form if several ranks train.
+    pub batches: [(usize, Option<Shard>); 2],
+    /// Samples of the evaluations, and the range that this rank evaluates; `None` if nothing is going to be evaluated.
+    pub test: Option<(Samples<'a>, Range<usize>)>,
+}
+
 /// The outcome of a training step.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct StepOutcome {
@@ -134,9 +146,10 @@ pub(crate) trait Engine: std::fmt::Debug + Send {
     /// Computes loss and accuracy over these samples of a data set, without dropout and augmentation.
     fn evaluate(&mut self, set: Samples<'_>, part: Range<usize>) -> Result<Score, TrainError>;
 
-    /// Copies samples to the device, and prepares the evaluation and steps with batches of this size.
-    fn make_ready(&mut self, _train: (Samples<'_>, usize), _test: Samples<'_>) -> Result<(), TrainError> {
-        Ok(())
+    /// Copies samples to the device, and chooses and compiles all kernels of these steps and evaluations, so that they are launched without a delay.
+    /// Returns false if the engine has nothing to prepare, as on the CPU.
+    fn make_ready(&mut self, _ahead: &Ahead<'_>) -> Result<bool, TrainError> {
+        Ok(false)
     }
 
     /// Returns true if no step was made yet, so that the optimiser's state is zero.

@@ -51,6 +51,10 @@ pub struct Course {
     #[serde(with = "crate::format::real::one", default)]
     #[cfg_attr(feature = "schema", schemars(with = "crate::format::real::Real"))]
     pub total_s: f64,
+    /// Time in seconds in which kernels were chosen, timed and compiled before the first step. It is no part of
+    /// `total_s`, except in older records, which lack it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub planning_s: Option<f64>,
     /// Peak number of bytes that the training requested from its device, including the samples.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub peak_allocated_bytes: Option<u64>,

@@ -6,7 +6,7 @@ use super::tables::{
     LOGGED_TRAININGS, WHOLE_TRAININGS, cell, code, date, figures_head, heading, markdown, or_dash, words_head,
 };
 use warpbook_charts::words;
-use warpbook_record::{Course, Measurement, PartGroup, Run, TrainLog, stats};
+use warpbook_record::{Course, Measurement, PartGroup, Run, Runner, TrainLog, stats};
 
 /// Returns true if a record's samples are whole trainings.
 fn is_whole(run: &Run) -> bool {
@@ -94,7 +94,7 @@ pub(super) fn trainings(records: &[Record]) -> Option<String> {
 /// Returns a table with one row for each rung and batch of the logged trainings in every record, with means over the seeds;
 /// `None` if there is no such record. The accuracy is that of the last epoch.
 pub(super) fn logged(records: &[Record]) -> Option<String> {
-    let mut rows = Vec::new();
+    let (mut rows, mut planned_within) = (Vec::new(), false);
     for Record { file, run, .. } in records {
         let mut kinds: Vec<(_, Vec<(&TrainLog, &Course)>)> = Vec::new();
         for log in &run.train_logs {
@@ -109,6 +109,8 @@ pub(super) fn logged(records: &[Record]) -> Option<String> {
             let (Some((log, course)), Some(rung)) = (same.first(), run.rung(rung)) else { continue };
             let last: Vec<f64> = same.iter().filter_map(|(_, course)| course.epochs.last()?.test?.accuracy()).collect();
             let total_us: Vec<f64> = same.iter().map(|(_, course)| 1e6 * course.total_s).collect();
+            let is_kernels = matches!(rung.runner, Runner::Kernels { .. });
+            planned_within |= is_kernels && same.iter().any(|(_, course)| course.planning_s.is_none());
             let time = stats::median(&total_us).map(|us| words::time(us) + &range(&total_us, words::time, ""));
             rows.push(vec![
                 format!("[{}](results/{file})", cell(log.problem.text("network").unwrap_or(&log.problem.short))),
@@ -135,9 +137,13 @@ pub(super) fn logged(records: &[Record]) -> Option<String> {
         words_head("date"),
     ];
     let table = markdown(&headers, &rows)?;
+    // Since November 2026 kernels are compiled before a training's clock starts.
+    let planned = match planned_within {
+        true => "The first training of a kind also compiled its kernels, hence the longest times. ",
+        false => "",
+    };
     Some(format!(
-        "{}The loss was logged every few steps, and the test images were classified after each epoch. The first training of \
-         a kind also compiled its kernels, hence the longest times. PyTorch's code is eager, as most tutorials write it, so its times are no benchmark of \
+        "{}The loss was logged every few steps, and the test images were classified after each epoch. {planned}PyTorch's code is eager, as most tutorials write it, so its times are no benchmark of \
          PyTorch. CIFAR-10's images are recompressed as JPEG q75.\n\n{table}",
         heading(LOGGED_TRAININGS, "Trainings, step by step")
     ))
@@ -232,6 +238,7 @@ mod tests {
             rows[0]
         );
         assert!(rows[1].contains("| 256 | 1 | 500 ms | 50.00 % | 1 |"), "{}", rows[1]);
+        assert!(text.contains("also compiled its kernels"), "{text}");
         assert_eq!(logged(&[record(|_| {})]), None, "the record has no logs");
     }
 

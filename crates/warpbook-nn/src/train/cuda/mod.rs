@@ -18,7 +18,7 @@ mod replicas;
 mod resident;
 mod work;
 
-use super::engine::{AfterOperation, Batches, Broken, Engine, State, Trained};
+use super::engine::{AfterOperation, Ahead, Batches, Broken, Engine, State, Trained};
 use super::{MeanLoss, Ranks, Recipe, Samples, ScalerState, Score, StepOutcome, TrainError};
 use crate::ops::optimizer::groups::Grouped;
 use crate::weights::Weights;
@@ -460,25 +460,30 @@ impl Engine for CudaTraining {
         Ok(Trained { outcomes, broken: Some(Broken { loss, layer }) })
     }
 
-    fn make_ready(&mut self, (train, size): (Samples<'_>, usize), test: Samples<'_>) -> Result<(), TrainError> {
-        let sizes = |len: usize, size: usize| {
-            let last = len % size;
-            if last > 0 && len > size { vec![size, last] } else { vec![size.min(len)] }
-        };
-        let per_epoch = self.per_epoch(train.len());
-        let mut settled: Vec<usize> =
-            (0..self.recipe.total_steps(train.len())).map(|step| self.settled(step, per_epoch)).collect();
-        settled.dedup();
-        let kind = |n, trains, settled| BatchKind { n, trains, shard: None, settled };
-        let source = self.source(train)?;
-        for n in sizes(train.len(), size) {
-            let kinds: Vec<_> = settled.iter().map(|settled| kind(n, true, *settled)).collect();
+    fn make_ready(&mut self, ahead: &Ahead<'_>) -> Result<bool, TrainError> {
+        let per_epoch = self.per_epoch(ahead.train.len());
+        let mut kinds = Vec::new();
+        for step in ahead.steps.clone() {
+            let is_last = (step + 1).is_multiple_of(per_epoch);
+            let kind = self.training_kind(ahead.batches[usize::from(is_last)], step, per_epoch);
+            if !kinds.contains(&kind) {
+                kinds.push(kind);
+            }
+        }
+        let source = self.source(ahead.train)?;
+        self.prepare_all(&source, &kinds)?;
+        if let Some((test, part)) = &ahead.test {
+            let (whole, last) = (self.batch.min(part.len()), part.len() % self.batch);
+            let kinds: Vec<BatchKind> = [whole, last]
+                .into_iter()
+                .filter(|n| *n > 0)
+                .map(|n| BatchKind { n, trains: false, shard: None, settled: 0 })
+                .collect();
+            let source = self.source(*test)?;
             self.prepare_all(&source, &kinds)?;
         }
-        let source = self.source(test)?;
-        let kinds: Vec<_> = sizes(test.len(), self.batch).into_iter().map(|n| kind(n, false, 0)).collect();
-        self.prepare_all(&source, &kinds)?;
-        Ok(self.stream.synchronize()?)
+        self.stream.synchronize()?;
+        Ok(true)
     }
 
     fn state_is_fresh(&self) -> bool {

@@ -7,6 +7,11 @@ use std::path::PathBuf;
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub enum Event {
+    /// Before the first step on a GPU: all kernels were chosen, timed where that is wanted, and compiled.
+    Ready {
+        /// Seconds of this preparation, which are no part of an epoch's seconds.
+        seconds: f64,
+    },
     /// A step was made.
     Step {
         /// Number of steps since the beginning.

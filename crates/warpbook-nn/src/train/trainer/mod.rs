@@ -29,7 +29,6 @@ use warpbook_data::parallel::collect;
 use warpbook_data::philox;
 use warpbook_data::{Dataset, Identity, Source};
 use warpbook_device::ensure_writable;
-use warpbook_ranks::shard;
 
 /// Longest time between two checkpoints, also within an epoch.
 const KEEP_EVERY: Duration = Duration::from_secs(60);
@@ -341,7 +340,9 @@ impl Trainer {
         let (size, log_every) = (self.recipe.batch, log_every.max(1));
         let per_epoch = train.len().div_ceil(size) as u64;
         let last = until.min(self.recipe.total_steps(train.len()));
-        let (mut started, mut lines, mut pace) = (Instant::now(), Mean::default(), Pace::new(self.budget));
+        let (mut lines, mut pace) = (Mean::default(), Pace::new(self.budget));
+        self.make_ready(train, test, last, listener)?;
+        let mut started = Instant::now();
         let (mut kept_at, mut kept_step) = (Instant::now(), self.step);
         let mut order = Vec::new();
         let mut ordered = None;
@@ -414,6 +415,32 @@ impl Trainer {
         Ok(ended)
     }
 
+    /// Prepares all that the steps up to `last` and their evaluations launch, before an epoch's clock starts. The preparation counts for the time
+    /// budget, which limits a whole call.
+    fn make_ready(
+        &mut self,
+        train: Samples<'_>,
+        test: Samples<'_>,
+        last: u64,
+        listener: &mut dyn FnMut(Event) -> Flow,
+    ) -> Result<(), TrainError> {
+        if self.step >= last {
+            return Ok(());
+        }
+        let per_epoch = train.len().div_ceil(self.recipe.batch) as u64;
+        let evaluates = last / per_epoch > self.step / per_epoch || self.budget.is_some();
+        if evaluates {
+            test.check(&self.recipe)?;
+        }
+        let started = Instant::now();
+        let ahead = self.ahead(train, self.step..last, evaluates.then_some(test));
+        if self.engine.make_ready(&ahead)? {
+            // The listener's answer is ignored here: each step asks whether to stop.
+            let _ = listener(Event::Ready { seconds: started.elapsed().as_secs_f64() });
+        }
+        Ok(())
+    }
+
     /// Largest number of steps made before any of them is reported.
     pub(super) fn steps_at_once(&self) -> u64 {
         let most = self.engine.steps_at_once() as u64;
@@ -463,7 +490,7 @@ impl Trainer {
         match &self.ranks {
             None => self.engine.evaluate(set, 0..set.len()),
             Some(ranks) => {
-                let part = shard(set.len(), ranks.rank(), ranks.world()).range();
+                let part = self.part_of_evaluation(set.len());
                 let own = self.engine.evaluate(set, part)?;
                 ranks.score(own)
             }

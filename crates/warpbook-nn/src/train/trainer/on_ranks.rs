@@ -2,8 +2,10 @@
 
 use super::Trainer;
 use crate::train::cuda::{is_half, rounded_params};
+use crate::train::engine::Ahead;
 use crate::train::{Place, Ranks, Recipe, Samples, TrainError, plan_buckets};
 use crate::weights::Weights;
+use std::ops::Range;
 use warpbook_ranks::{Shard, Wire, shard};
 
 impl Trainer {
@@ -115,6 +117,29 @@ impl Trainer {
             shards.push(part);
         }
         (Some(own), shards)
+    }
+
+    /// What these steps and evaluations are going to launch on this rank.
+    pub(super) fn ahead<'a>(&self, train: Samples<'a>, steps: Range<u64>, test: Option<Samples<'a>>) -> Ahead<'a> {
+        let (samples, size) = (train.len(), self.recipe.batch.min(train.len()).max(1));
+        let last = match samples % size {
+            0 => size,
+            rest => rest,
+        };
+        let part = |len: usize| match &self.ranks {
+            None => (len, None),
+            Some(ranks) => {
+                let part = shard(len, ranks.rank(), ranks.world());
+                (part.len.max(1), Some(part))
+            }
+        };
+        let test = test.map(|test| (test, self.part_of_evaluation(test.len())));
+        Ahead { train, steps, batches: [size, last].map(part), test }
+    }
+
+    /// Range of some samples that this rank evaluates.
+    pub(super) fn part_of_evaluation(&self, samples: usize) -> Range<usize> {
+        self.ranks.as_ref().map_or(0..samples, |ranks| shard(samples, ranks.rank(), ranks.world()).range())
     }
 
     /// Number of steps to make next, by rank 0's clock.

@@ -31,8 +31,8 @@ impl Trainer {
         train.check(&self.recipe)?;
         test.check(&self.recipe)?;
         self.ensure_variances(train.len())?;
-        let size = self.recipe.batch;
-        self.engine.make_ready((train, size), test)
+        let steps = 0..self.recipe.total_steps(train.len());
+        self.engine.make_ready(&self.ahead(train, steps, Some(test))).map(drop)
     }
 
     /// Returns to the recipe's initial weights, before the first step.

@@ -1,7 +1,7 @@
 use super::*;
 use crate::network::{Network, batch_norm, flatten, linear};
 use crate::train::Precision;
-use crate::train::engine::Trained;
+use crate::train::engine::{Ahead, Trained};
 use std::sync::Mutex;
 use warpbook_data::synthetic_digits;
 use warpbook_device::{CudaDevice, Stream, testing};
@@ -9,6 +9,57 @@ use warpbook_device::{CudaDevice, Stream, testing};
 /// A CPU engine that queues steps like a GPU engine, and records how many were queued each time.
 #[derive(Debug)]
 struct Queueing(CpuTraining, Arc<Mutex<Vec<usize>>>);
+
+/// A CPU engine that takes a while to prepare a training, like a GPU engine that compiles, and records in which order it was called.
+#[derive(Debug)]
+struct Planning(CpuTraining, Arc<Mutex<Vec<String>>>);
+
+/// Time that a [`Planning`] engine takes to prepare a training.
+const PLANNING: Duration = Duration::from_millis(500);
+
+macro_rules! as_on_the_cpu {
+    () => {
+        fn prepare_steps(&mut self, batches: &Batches<'_>) -> Result<(), TrainError> {
+            self.0.prepare_steps(batches)
+        }
+
+        fn queue_step(&mut self) -> Result<(), TrainError> {
+            self.0.queue_step()
+        }
+
+        fn wait(&mut self) -> Result<(), TrainError> {
+            self.0.wait()
+        }
+
+        fn step_outcomes(&mut self, count: usize) -> Result<Vec<crate::train::StepOutcome>, TrainError> {
+            self.0.step_outcomes(count)
+        }
+
+        fn stream(&self) -> Option<Arc<Stream>> {
+            None
+        }
+
+        fn weights(&self) -> Result<Weights, TrainError> {
+            self.0.weights()
+        }
+
+        fn gradients(&self) -> Result<Weights, TrainError> {
+            self.0.gradients()
+        }
+
+        fn state(&self) -> Result<State, TrainError> {
+            self.0.state()
+        }
+
+        fn restore(&mut self, state: &State) -> Result<(), TrainError> {
+            self.0.restore(state)
+        }
+
+        fn peak_bytes(&self) -> u64 {
+            self.0.peak_bytes()
+        }
+    };
+}
 
 impl Engine for Queueing {
     fn steps_at_once(&self) -> usize {
@@ -24,45 +75,33 @@ impl Engine for Queueing {
         self.0.evaluate(set, part)
     }
 
-    fn prepare_steps(&mut self, batches: &Batches<'_>) -> Result<(), TrainError> {
-        self.0.prepare_steps(batches)
+    as_on_the_cpu!();
+}
+
+impl Engine for Planning {
+    fn steps_at_once(&self) -> usize {
+        2
     }
 
-    fn queue_step(&mut self) -> Result<(), TrainError> {
-        self.0.queue_step()
+    fn make_ready(&mut self, ahead: &Ahead<'_>) -> Result<bool, TrainError> {
+        std::thread::sleep(PLANNING);
+        let Ahead { steps, batches, test, .. } = ahead;
+        let test = test.as_ref().map(|(_, part)| part.clone());
+        self.1.lock().unwrap().push(format!("ready for {steps:?} of {}, {}; {test:?}", batches[0].0, batches[1].0));
+        Ok(true)
     }
 
-    fn wait(&mut self) -> Result<(), TrainError> {
-        self.0.wait()
+    fn train(&mut self, batches: &Batches<'_>) -> Result<Trained, TrainError> {
+        self.1.lock().unwrap().push(format!("{} steps", batches.learning_rates.len()));
+        self.0.train(batches)
     }
 
-    fn step_outcomes(&mut self, count: usize) -> Result<Vec<crate::train::StepOutcome>, TrainError> {
-        self.0.step_outcomes(count)
+    fn evaluate(&mut self, set: Samples<'_>, part: std::ops::Range<usize>) -> Result<Score, TrainError> {
+        self.1.lock().unwrap().push(format!("evaluation of {part:?}"));
+        self.0.evaluate(set, part)
     }
 
-    fn stream(&self) -> Option<Arc<Stream>> {
-        None
-    }
-
-    fn weights(&self) -> Result<Weights, TrainError> {
-        self.0.weights()
-    }
-
-    fn gradients(&self) -> Result<Weights, TrainError> {
-        self.0.gradients()
-    }
-
-    fn state(&self) -> Result<State, TrainError> {
-        self.0.state()
-    }
-
-    fn restore(&mut self, state: &State) -> Result<(), TrainError> {
-        self.0.restore(state)
-    }
-
-    fn peak_bytes(&self) -> u64 {
-        self.0.peak_bytes()
-    }
+    as_on_the_cpu!();
 }
 
 fn recipe() -> Recipe {
@@ -97,6 +136,38 @@ fn losses_are_read_as_often_as_is_asked() {
     assert_eq!(made(Some(0)).0, vec![1; 14], "at least one");
     assert_eq!(made(Some(3)), (vec![3, 3, 1, 3, 3, 1], losses.clone()));
     assert_eq!(made(Some(99)).0, vec![5, 2, 5, 2]);
+}
+
+/// Kernels are timed and compiled before an epoch's clock starts, for the smaller last batch and the evaluation too.
+#[test]
+fn all_is_planned_before_the_clock_of_an_epoch_starts() {
+    let digits = synthetic_digits(20, 6, 1);
+    let made = |recipe: Recipe, until: u64| {
+        let initial = recipe.initial_weights(&digits.train).unwrap();
+        let (calls, mut events) = (Arc::new(Mutex::new(Vec::new())), Vec::new());
+        let mut trainer = Trainer::new(recipe.clone(), &digits.train, None).unwrap();
+        trainer.engine = Box::new(Planning(CpuTraining::new(&recipe, 8, &initial, None).unwrap(), calls.clone()));
+        let listener = &mut |event: Event| {
+            events.push(event.clone());
+            // The answer to the first event does not end a training that has made no step.
+            if matches!(event, Event::Ready { .. }) { Flow::Stop } else { Flow::Continue }
+        };
+        let ended = trainer.train_until(until, &digits.train, &digits.test, 100, listener).unwrap();
+        let calls = calls.lock().unwrap().clone();
+        (ended, calls, events)
+    };
+    let (ended, calls, events) = made(recipe(), u64::MAX);
+    let epoch = ["2 steps", "1 steps", "evaluation of 0..6"];
+    assert_eq!((ended, &*calls[0]), (Ended::Finished, "ready for 0..6 of 8, 4; Some(0..6)"));
+    assert_eq!(calls[1..], [epoch, epoch].concat());
+    let Event::Ready { seconds } = events[0] else { panic!("{events:?}") };
+    assert!(seconds >= PLANNING.as_secs_f64(), "{seconds}");
+    let epochs = events.iter().filter_map(|e| if let Event::Epoch { seconds, .. } = e { Some(*seconds) } else { None });
+    let epochs: Vec<f64> = epochs.collect();
+    assert!(epochs.len() == 2 && epochs.iter().all(|s| *s < PLANNING.as_secs_f64()), "{epochs:?}");
+    // Without an evaluation none is prepared, and without a step nothing is.
+    assert_eq!(made(recipe(), 2).1, ["ready for 0..2 of 8, 4; None", "2 steps"]);
+    assert_eq!(made(recipe(), 0).1, Vec::<String>::new());
 }
 
 #[test]

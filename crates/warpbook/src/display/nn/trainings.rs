@@ -28,6 +28,7 @@ pub(crate) fn facts(log: &TrainLog, course: &Course) -> Facts {
         .add("steps", steps)
         .maybe("skipped steps", skipped)
         .add("total time", seconds)
+        .maybe("kernels chosen and compiled before, in", course.planning_s.map(|s| figures::time(s * 1e6)))
         .maybe("peak bytes allocated", course.peak_allocated_bytes.map(figures::bytes))
         .maybe("peak bytes reserved", course.peak_reserved_bytes.map(figures::bytes))
         .add("ended", course.ended.clone())
