@@ -36,8 +36,10 @@ impl Tuning {
     /// # Errors
     /// If the variable is set to anything but the name of a mode.
     pub fn of_environment() -> Result<Self, String> {
-        match std::env::var(Self::VARIABLE) {
-            Ok(name) if !name.is_empty() => name.parse().map_err(|why| format!("{}: {why}", Self::VARIABLE)),
+        match std::env::var_os(Self::VARIABLE) {
+            Some(name) if !name.is_empty() => {
+                name.to_string_lossy().parse().map_err(|why| format!("{}: {why}", Self::VARIABLE))
+            }
             _ => Ok(Self::default()),
         }
     }

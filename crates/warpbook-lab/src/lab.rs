@@ -1,6 +1,7 @@
-use crate::{Event, Experiment, Result, driver};
+use crate::{Error, Event, Experiment, Result, driver, print_line};
 use std::sync::{Arc, OnceLock};
 use warpbook_device::{Bench, Cancel, Choice, ClockWatch, CudaDevice, Device, Inventory, Nvrtc, cpu_peaks, cuda_peaks};
+use warpbook_gemm::{Tuning, tell_of_tuning};
 use warpbook_record::{Environment, Peaks, Run, Rung, Schedule};
 
 type Listener = Arc<dyn Fn(&Event) + Send + Sync>;
@@ -39,11 +40,14 @@ impl Lab {
         Self::on(device.parse()?)
     }
 
-    /// Opens a lab on a chosen device.
+    /// Opens a lab on a chosen device. From now on this process prints a line when timing kernels for a product takes
+    /// longer than a second, unless the program set another listener.
     ///
     /// # Errors
-    /// If the device is missing.
+    /// If the device is missing, or `WARPBOOK_TUNE` is not the name of a mode of tuning.
     pub fn on(choice: Choice) -> Result<Self> {
+        Tuning::of_environment().map_err(|why| Error::Setting(format!("{why}.")))?;
+        tell_of_tuning(print_line);
         let device = Device::open(choice)?;
         let watch = ClockWatch::new(device.cuda().and_then(CudaDevice::uuid));
         Ok(Self {
@@ -231,6 +235,35 @@ impl Lab {
     pub fn tell(&self, event: &Event) {
         if let Some(listener) = &self.listener {
             listener(event);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::process::Command;
+
+    /// Returns what a notebook's first cell says if `WARPBOOK_TUNE` is set to this. The test runs itself again as another
+    /// process, since a variable belongs to a whole process.
+    #[test]
+    fn a_malformed_tuning_is_an_error_of_a_lab() {
+        const CHILD: &str = "WARPBOOK_TEST_OF_TUNING";
+        if std::env::var_os(CHILD).is_some() {
+            println!("opened: {}", Lab::open("cpu").map_or_else(|why| why.to_string(), |lab| format!("{lab:?}")));
+            return;
+        }
+        let opened = |tune: &str| {
+            let mut child = Command::new(std::env::current_exe().unwrap());
+            child.args(["--exact", "lab::tests::a_malformed_tuning_is_an_error_of_a_lab", "--nocapture"]);
+            let done = child.env(CHILD, "1").env(Tuning::VARIABLE, tune).output().unwrap();
+            String::from_utf8_lossy(&done.stdout).into_owned()
+        };
+        let refused = opened("fast");
+        let why = "opened: WARPBOOK_TUNE: unknown tuning `fast`: choose off, quick or full.";
+        assert!(refused.contains(why), "{refused}");
+        for known in ["off", "quick", "full", ""] {
+            assert!(opened(known).contains("opened: Lab on "), "{known}: {}", opened(known));
         }
     }
 }
