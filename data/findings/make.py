@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Makes a device's file of findings: the fastest kernel of ours for each product of a record, and what surveys have chosen and timed.
+"""Makes a device's file of findings: the fastest kernel of ours for each product of a record,
+the chooser's included (`as_chosen`, with the tile that it took), and what surveys have chosen and timed.
 
     python3 data/findings/make.py data/results/matmul-h200.json data/surveys/matmul-h200-*.json > data/findings/nvidia-h200.json
 
@@ -22,6 +23,18 @@ def choice(text):
     return (rung, rest.split(":")[0]) if rest else None
 
 
+def chosen(measured):
+    """Rung and tile of a row whose kernel the chooser took; older records say the rung in words only."""
+    rung = measured.get("chosen")
+    return (rung, measured.get("tile")) if rung else choice(measured.get("choice"))
+
+
+def picked(product):
+    """Rung and tile of a survey's product; older surveys say them in words only."""
+    pick = product.get("picked")
+    return (pick["rung"], pick["tile"]) if pick else choice(product["choice"])
+
+
 def of_record(record):
     own = {r["id"] for r in record["rungs"] if "kernels" in r["runner"] and r["id"].startswith(CHOSEN)}
     problems = {p["id"]: p for p in record["problems"]}
@@ -29,7 +42,7 @@ def of_record(record):
     for m in record["measurements"]:
         if m["outcome"]["status"] != "measured" or not m["samples_us"]:
             continue
-        kernel = (m["rung"], m.get("tile")) if m["rung"] in own else choice(m.get("choice")) if m["rung"] == "as_chosen" else None
+        kernel = (m["rung"], m.get("tile")) if m["rung"] in own else chosen(m) if m["rung"] == "as_chosen" else None
         us = statistics.median(m["samples_us"])
         if kernel and kernel[1] and us < best.get(m["problem"], (None, float("inf")))[1]:
             best[m["problem"]] = (kernel, us)
@@ -40,7 +53,7 @@ def of_record(record):
 
 def of_survey(survey):
     for p in survey["products"]:
-        kernel = choice(p["choice"])
+        kernel = picked(p)
         if p["times"] and kernel and not p["error"]:
             yield p, p["dtype"], p["trans_a"], p["trans_b"], kernel, p["times"]["ours_us"]
 

@@ -408,6 +408,7 @@ impl Ladder<'_> {
             tile: details.tile,
             kernels: details.kernels,
             choice: details.choice,
+            chosen: details.chosen,
             traffic: details.traffic,
             flops: details.flops,
             dtype: details.dtype,

@@ -305,6 +305,8 @@ pub struct Details {
     pub kernels: Vec<KernelStats>,
     /// Describes the choice that a rule made for this size, with the reason.
     pub choice: Option<String>,
+    /// Id of the rung that the rule chose, if it chooses among rungs.
+    pub chosen: Option<String>,
     /// Computed number of bytes moved at each level of memory.
     pub traffic: Vec<Traffic>,
     /// Floating-point operations, if they differ from the problem's.

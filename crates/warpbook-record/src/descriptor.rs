@@ -225,6 +225,9 @@ pub struct Descriptor {
     /// The slow and the fast rung whose ratio is the point of the record; empty if there is none.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub compared: Vec<String>,
+    /// Reason for the ratio of the two rungs in `compared`, as sentences; empty if there is none.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub reason: String,
     /// Plural noun for samples that are more than repetitions, such as "seeds"; otherwise empty.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub sample: String,
@@ -247,6 +250,7 @@ impl Default for Descriptor {
             loss: String::new(),
             above_bound: String::new(),
             compared: Vec::new(),
+            reason: String::new(),
             sample: String::new(),
         }
     }

@@ -32,7 +32,8 @@ pub use measured::course::{Course, EpochPoint, MAX_POINTS, Right, StepValue};
 pub use measured::emulated::{AccessKind, Emulated, Finding, LineCounts, Transfers, WarpRequest};
 pub use measured::inputs::{Input, Inputs};
 pub use measured::measurement::{
-    KernelStats, L2State, LossPoint, Measurement, Outcome, Part, PartGroup, Policy, Span, TimedBy, Traffic, TrainLog,
+    Gradients, KernelStats, L2State, LossPoint, Measurement, Outcome, Part, PartGroup, Policy, Span, TimedBy, Traffic,
+    TrainLog,
 };
 pub use measured::profiled::{MemoryAt, PowerAt, Profiled, ProfilerOverhead, Settled};
 pub use measured::xray::{Xray, XrayBlock, XrayKernel, XraySm, XrayWarp};

@@ -19,6 +19,8 @@ const RATIO: &str = "Times as fast";
 const ACCURACY: &str = "Accuracy";
 const RIGHT: &str = "Test samples right";
 const TIME: &str = "Time";
+/// Name of the size that tells trainings of the same work apart.
+const SEED: &str = "seed";
 
 /// The headline of a problem: the fastest rung, its lead, its share of the bound, and the result of its check. For a
 /// training without measurements, it has the final results.
@@ -65,20 +67,37 @@ pub fn headline(run: &Run, problem: &Problem) -> Option<Headline> {
     let measured = run.fastest(problem).and_then(|m| Some((m, usable(m.median_us())?)));
     match measured {
         Some((fastest, us)) => Some(of_measurement(run, problem, fastest, us)),
-        None => logged(run, problem).and_then(|log| of_training(run, log)),
+        None => logged(run, problem).and_then(|(log, seeds)| of_training(run, log, seeds)),
     }
 }
 
-/// Returns the log of Warpbook's fastest training of a problem, among those that ran to their end and did not diverge; if
-/// there is none, the problem's first log, or else the record's.
-fn logged<'r>(run: &'r Run, problem: &Problem) -> Option<&'r TrainLog> {
+/// Returns the log of Warpbook's fastest training of a problem, among those that ran to their end and did not diverge, and
+/// the number of its seeds. A rung that was trained from several seeds counts by the training with the median time. If there
+/// is no such training, returns the problem's first log, or else the record's.
+fn logged<'r>(run: &'r Run, problem: &Problem) -> Option<(&'r TrainLog, usize)> {
     let of_problem = || run.train_logs.iter().filter(|l| l.problem == *problem);
     let is_own = |l: &TrainLog| run.rung(&l.rung).is_some_and(|r| !matches!(r.runner, Runner::External(_)));
-    let counts = |l: &&TrainLog| is_own(l) && divergence(l).is_none();
-    let total_s = |l: &TrainLog| l.course.as_ref().filter(|c| c.is_finished()).map(|c| c.total_s);
-    let timed = of_problem().filter(counts).filter_map(|l| Some((l, total_s(l)?)));
-    let fastest = timed.min_by(|a, b| a.1.total_cmp(&b.1)).map(|(log, _)| log);
-    fastest.or_else(|| of_problem().next()).or(run.train_logs.first())
+    let total_s = |l: &TrainLog| {
+        let course = l.course.as_ref().filter(|c| c.is_finished() && is_own(l) && divergence(l).is_none())?;
+        usable(Some(course.total_s))
+    };
+    let median_of_seeds = |l: &'r TrainLog| {
+        let same = |other: &&TrainLog| other.rung == l.rung && differ_in_seed(&other.problem, &l.problem);
+        let mut timed: Vec<(&TrainLog, f64)> =
+            run.train_logs.iter().filter(same).filter_map(|l| Some((l, total_s(l)?))).collect();
+        timed.sort_by(|a, b| a.1.total_cmp(&b.1));
+        let middle = timed.len().checked_sub(1)? / 2;
+        Some((timed[middle], timed.len()))
+    };
+    let fastest = of_problem().filter_map(median_of_seeds).min_by(|a, b| a.0.1.total_cmp(&b.0.1));
+    let first = || of_problem().next().or(run.train_logs.first()).map(|log| (log, 1));
+    fastest.map(|((log, _), seeds)| (log, seeds)).or_else(first)
+}
+
+/// Returns true if two problems are the same but for the seed.
+fn differ_in_seed(a: &Problem, b: &Problem) -> bool {
+    let sizes = |p: &Problem| p.sizes.iter().filter(|size| size.name != SEED).cloned().collect::<Vec<_>>();
+    a == b || a.dtype == b.dtype && sizes(a) == sizes(b)
 }
 
 /// Returns the rungs of a problem as heights from 0 to 1, in the ladder's order: the logarithm of the speed, scaled
@@ -147,14 +166,19 @@ fn of_own(run: &Run) -> Option<String> {
     Some(format!("{} at {}: {}{against}. Its result passed the check.", name(run, &m.rung), label(problem), time(us)))
 }
 
-/// Describes a record's slow and fast way, with the reason if one of the record's notes continues the sentence.
+/// Describes a record's slow and fast way, with the memory of both if it differs, and the reason.
 fn of_pair(run: &Run, problem: &Problem) -> Option<Headline> {
     let (slow, fast) = named_pair(run, problem)?;
     let (slow_us, fast_us) = (usable(slow.median_us())?, usable(fast.median_us())?);
     let [slow_name, fast_name] = [slow, fast].map(|m| name(run, &m.rung));
     let ratio = times(slow_us / fast_us);
     let sentence = format!("With {}, “{fast_name}” is {ratio} as fast as “{slow_name}”.", label(problem));
-    let reason = run.notes.iter().find_map(|note| note.strip_prefix(&sentence)).map(clean).unwrap_or_default();
+    let held = fast.peak_bytes.zip(slow.peak_bytes).filter(|(a, b)| a != b).map(|(a, b)| {
+        let [a, b] = [a, b].map(|bytes| memory(bytes as f64));
+        format!("“{fast_name}” holds {a} of the device's memory, and “{slow_name}” {b}.")
+    });
+    let reason = Some(clean(&run.descriptor.reason)).filter(|reason| !reason.is_empty());
+    let more: Vec<String> = held.into_iter().chain(reason).collect();
     let mut tiles = vec![
         HeadlineTile::new(RATIO, ratio, format!("as {slow_name}")),
         HeadlineTile::new("Slow way", time(slow_us), slow_name),
@@ -162,7 +186,7 @@ fn of_pair(run: &Run, problem: &Problem) -> Option<Headline> {
     ];
     tiles.extend(bound_tile(run, fast));
     tiles.extend(check_tile(fast));
-    Some(Headline { rung: fast.rung.clone(), sentence, more: reason.trim().to_owned(), tiles })
+    Some(Headline { rung: fast.rung.clone(), sentence, more: more.join(" "), tiles })
 }
 
 /// Returns the slow and the fast way, if the record names both and both have a figure.
@@ -317,8 +341,8 @@ fn without_version(framework: &str) -> String {
     words.collect::<Vec<_>>().join(" ")
 }
 
-/// Describes the final results of a training.
-fn of_training(run: &Run, log: &TrainLog) -> Option<Headline> {
+/// Describes the final results of a training, which has the median time of this many seeds.
+fn of_training(run: &Run, log: &TrainLog, seeds: usize) -> Option<Headline> {
     let title = name(run, &log.rung);
     if let Some(why) = divergence(log) {
         let tiles = vec![HeadlineTile::new("Training", "diverged", title.clone())];
@@ -345,6 +369,9 @@ fn of_training(run: &Run, log: &TrainLog) -> Option<Headline> {
     if course.total_s.is_finite() && course.total_s > 0.0 {
         let total = time(course.total_s * 1e6);
         sentence += &format!(", in {total}");
+        if seeds > 1 {
+            sentence += &format!(", the median of {seeds} seeds");
+        }
         tiles.push(HeadlineTile::new(TIME, total, format!("{} steps", course.made())));
     }
     Some(Headline { rung: log.rung.clone(), sentence: format!("{sentence}."), more: String::new(), tiles })

@@ -60,7 +60,7 @@ fn a_pair_says_its_ratio_and_the_reason() {
     run.descriptor.compared = vec!["02_fused".into(), "01_unfused".into()];
     let ratio = "With 5 M points, 200 epochs, “Unfused” is 0.227× as fast as “Fused”.";
     assert_eq!(headline(&run, &problem).unwrap().sentence, ratio);
-    run.notes = vec!["Something else.".into(), format!("{ratio} It moves more.")];
+    run.descriptor.reason = "It moves more.".into();
     let found = headline(&run, &problem).unwrap();
     assert_eq!((&*found.sentence, &*found.more, &*found.rung), (ratio, "It moves more.", "01_unfused"));
     assert_eq!(record_summary(&run).2, ["3.15 ms · Fused", "13.9 ms · Unfused", "0.227×", "It moves more."]);
@@ -68,6 +68,12 @@ fn a_pair_says_its_ratio_and_the_reason() {
     assert_eq!(seen, [("Times as fast", "0.227×"), ("Slow way", "3.15 ms"), ("Fast way", "13.9 ms")]);
     let chart = draw().ladder(&run, &problem, Quantity::Time).unwrap();
     assert_eq!(chart.title, "Unfused: 0.227× as fast as Fused");
+    // Memory that differs is told before the reason.
+    for (rung, bytes) in [("02_fused", 74 << 20), ("01_unfused", 271 << 20)] {
+        run.measurements.iter_mut().filter(|m| m.rung == rung).for_each(|m| m.peak_bytes = Some(bytes));
+    }
+    let held = "“Unfused” holds 271 MiB of the device's memory, and “Fused” 74 MiB. It moves more.";
+    assert_eq!(headline(&run, &problem).unwrap().more.replace("74.0", "74"), held);
     // If the slow or the fast way has no figure, the headline is the general one.
     run.measurements.retain(|m| m.rung != "01_unfused");
     assert!(headline(&run, &problem).unwrap().sentence.contains(" is the fastest: "));
@@ -157,6 +163,40 @@ fn the_fastest_training_is_in_the_headline() {
     let (sentence, _, cells) = record_summary(&run);
     assert_eq!(cells, ["mnist, batch 512, synthetic digits, 590 steps", "450 ms · Fused", "99.20 %"], "{sentence}");
     assert!(sentence.starts_with("“Fused” trained for 5 epochs"), "{sentence}");
+}
+
+/// A rung that was trained from several seeds counts by the training with the median time: the first seed may be slow.
+#[test]
+fn a_training_from_several_seeds_counts_by_their_median() {
+    let mut run = sample::trained();
+    run.rungs = sample::h200().rungs;
+    let first = run.train_logs.remove(0);
+    let of_seed = |seed: u64| {
+        first.problem.with(|p| {
+            p.id = format!("seed={seed}");
+            p.sizes.retain(|size| size.name != "seed");
+            p.sizes.push(warpbook_record::setting("seed", seed));
+        })
+    };
+    for (rung, seconds) in [("01_unfused", [0.92, 0.9, 0.91]), ("02_fused", [3.1, 0.24, 0.23])] {
+        for (seed, total_s) in (1..).zip(seconds) {
+            let mut log = first.clone();
+            (log.rung, log.problem) = (rung.into(), of_seed(seed));
+            let course = log.course.as_mut().unwrap();
+            (course.total_s, course.ended) = (total_s, "finished".into());
+            run.train_logs.push(log);
+        }
+    }
+    let says = |run: &warpbook_record::Run, seed| headline(run, &of_seed(seed)).unwrap().sentence;
+    for seed in 1..=3 {
+        let said = says(&run, seed);
+        assert!(said.starts_with("“Fused” trained for 5 epochs"), "{said}");
+        assert!(said.ends_with(", in 240 ms, the median of 3 seeds."), "{said}");
+    }
+    // Trainings of another batch are other work, not another seed.
+    let other = of_seed(2).with(|p| p.sizes.push(warpbook_record::setting("batch", 7)));
+    run.train_logs[4].problem = other;
+    assert!(says(&run, 1).ends_with(", in 230 ms, the median of 2 seeds."), "{}", says(&run, 1));
 }
 
 #[test]

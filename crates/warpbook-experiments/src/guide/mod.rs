@@ -188,6 +188,7 @@ impl Guide {
             columns,
             charts: vec![ChartKind::Ladder, ChartKind::Sweep, ChartKind::Timeline],
             compared: pair.compared.map(Into::into).to_vec(),
+            reason: pair.reason.into(),
             ..Descriptor::default()
         }
     }

@@ -84,7 +84,7 @@ impl<'a> Matrices<'a> {
     }
 
     fn candidate_of(&self, row: &Row, way: Way) -> OnGpu<'_> {
-        OnGpu { matrices: self, row: row.clone(), way, choice: None }
+        OnGpu { matrices: self, row: row.clone(), way, choice: None, by_rule: false }
     }
 
     /// Returns the fastest algorithm of cuBLASLt that gives the right result.
@@ -113,7 +113,7 @@ impl<'a> Matrices<'a> {
     /// Returns a candidate with the kernel that `gemm()` chooses, and the row of this kernel.
     fn as_chosen(&self) -> Result<OnGpu<'_>> {
         let Chosen { row, plan, why } = Chosen::new(&Gemm::untuned(self.device), &self.on_gpu.product)?;
-        Ok(OnGpu { choice: Some(why), ..self.candidate_of(&row, Way::Ours(plan)) })
+        Ok(OnGpu { choice: Some(why), by_rule: true, ..self.candidate_of(&row, Way::Ours(plan)) })
     }
 
     /// Returns a candidate with the fastest tile of a row, or with the requested tile; the times of all tiles become
@@ -257,6 +257,8 @@ struct OnGpu<'p> {
     row: Row,
     way: Way,
     choice: Option<String>,
+    /// True if the rule of `gemm()` chose the row.
+    by_rule: bool,
 }
 
 impl Candidate for OnGpu<'_> {
@@ -294,6 +296,7 @@ impl Candidate for OnGpu<'_> {
             tile: Some(plan.tile().to_owned()),
             kernels: plan.stats(),
             choice: joined(&self.choice, plan.preparation()),
+            chosen: self.by_rule.then(|| self.row.rung.id.to_string()),
             traffic: tile.map(|t| self.row.traffic(t, &self.matrices.problem)).unwrap_or_default(),
             ..Details::default()
         }

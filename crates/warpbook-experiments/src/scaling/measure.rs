@@ -10,7 +10,7 @@ use warpbook_lab::{Error, Lab, Result};
 use warpbook_nn::train::{
     CudaOptions, DataParallel, Event, Flow, GradScaler, Place, Precision, Ranks, StepOutcome, TrainError, Trainer,
 };
-use warpbook_record::Check;
+use warpbook_record::{Check, Gradients};
 
 /// Differences are relative to the loss or to this value, whichever is larger.
 const LEAST_LOSS: f64 = 0.01;
@@ -39,6 +39,8 @@ pub struct Measured {
     pub(crate) error: Option<String>,
     /// Description of the data that ranks exchange, in a sentence.
     pub(crate) choice: Option<String>,
+    /// Gradients that ranks exchange.
+    pub(crate) gradients: Option<Gradients>,
     /// The activity of every rank in one step.
     pub(crate) moments: Vec<Moment>,
     /// Reason why the activity is unknown.
@@ -56,6 +58,7 @@ impl Measured {
             check: None,
             error: None,
             choice: None,
+            gradients: None,
             moments: Vec::new(),
             note: None,
         }
@@ -189,7 +192,10 @@ impl Scaling {
         measured.choice = Some(match &steps {
             Steps::Trainer(trainer, Some(ranks)) => {
                 ensure_the_same_weights(trainer, ranks)?;
-                travels(&trainer.buckets())
+                let buckets = trainer.buckets();
+                let gradients = Gradients { bytes: buckets.iter().sum(), buckets: buckets.len() as u32 };
+                measured.gradients = Some(gradients);
+                travels(gradients)
             }
             Steps::Trainer(_, None) => "no gradient travels".into(),
             Steps::Replicas(replicas) => {
@@ -352,9 +358,9 @@ impl Scaling {
 }
 
 /// Returns a sentence that describes the data exchanged in a step.
-fn travels(buckets: &[u64]) -> String {
-    let total = warpbook_charts::words::bytes(buckets.iter().sum());
-    match buckets.len() {
+fn travels(gradients: Gradients) -> String {
+    let total = warpbook_charts::words::bytes(gradients.bytes);
+    match gradients.buckets {
         1 => format!("{total} of gradients in 1 bucket"),
         n => format!("{total} of gradients in {n} buckets"),
     }

@@ -156,6 +156,7 @@ fn as_measured(timed: &Timed, of: &PyTorch) -> Measured {
         }),
         error: None,
         choice: None,
+        gradients: None,
         moments: Vec::new(),
         note: None,
     }

@@ -47,7 +47,7 @@ impl Scaling {
         };
         let mut m = Measurement::without_samples(measured.way.clone(), problem.clone(), outcome);
         m.set_samples(measured.samples_us.clone(), measured.samples_us.clone());
-        (m.check, m.choice) = (measured.check.clone(), measured.choice.clone());
+        (m.check, m.choice, m.gradients) = (measured.check.clone(), measured.choice.clone(), measured.gradients);
         m
     }
 

@@ -301,6 +301,7 @@ impl Ray<'_> {
             tile: details.tile,
             kernels: details.kernels,
             choice: details.choice,
+            chosen: details.chosen,
             traffic: details.traffic,
             flops: details.flops,
             dtype: details.dtype,

@@ -179,6 +179,12 @@ pub struct Measurement {
     /// Kernel that the rung's rule chose for this size, with the reason, if the rung has a rule.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub choice: Option<String>,
+    /// Id of the rung that the rung's rule chose for this size, if the rule chooses among rungs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub chosen: Option<String>,
+    /// Gradients that ranks exchange in a step, if the rung trains on several ranks.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub gradients: Option<Gradients>,
     /// Bytes read and written at each level of memory, which are counted and not measured.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub traffic: Vec<Traffic>,
@@ -203,6 +209,16 @@ pub struct Measurement {
     /// Findings and counts of the emulator, if the rung ran there. Such a row is skipped or failed, and has no samples.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub emulated: Option<Box<Emulated>>,
+}
+
+/// The gradients that ranks exchange in a training step.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct Gradients {
+    /// Number of bytes of one rank's gradients. In older records this number is rounded.
+    pub bytes: u64,
+    /// Number of buckets that they travel in.
+    pub buckets: u32,
 }
 
 /// Bytes that a rung moves at one level of memory.
@@ -230,6 +246,8 @@ impl Measurement {
             check: None,
             kernels: Vec::new(),
             choice: None,
+            chosen: None,
+            gradients: None,
             traffic: Vec::new(),
             flops: None,
             dtype: None,

@@ -122,12 +122,12 @@ impl Run {
 
     /// Returns true for kernels that a rule chose, at a problem where their rung was also measured under its own name.
     /// Such kernels are the same kernel a second time, and so neither another implementation nor another candidate for
-    /// the fastest. The first word of the choice names the rung; if there is no choice, any rung counts.
+    /// the fastest. If the record does not describe the choice at all, any rung counts.
     #[must_use]
     pub fn repeats_a_rung(&self, m: &Measurement) -> bool {
         let runner = |m: &Measurement| self.rung(&m.rung).map(|r| &r.runner);
         let by_name = |other: &Measurement| {
-            let is_chosen = m.choice.as_ref().is_none_or(|why| why.split_whitespace().next() == Some(&*other.rung));
+            let is_chosen = m.chosen.as_ref().map_or(m.choice.is_none(), |id| *id == other.rung);
             let is_of_kernels = matches!(runner(other), Some(Runner::Kernels { .. }));
             other.problem == m.problem && is_of_kernels && is_chosen && self.is_sound(other)
         };
@@ -255,10 +255,14 @@ mod tests {
         assert_eq!(run.fastest_kernels(&p).map(|(m, us)| (m.rung.as_str(), us)), Some(("02", 5.0)));
         assert!(run.repeats_a_rung(&run.measurements[3]) && !run.repeats_a_rung(&run.measurements[1]));
         // A chosen rung counts if it was not measured here under its own name.
-        run.measurements[3].choice = Some("03 with the tile a".into());
+        run.measurements[3].chosen = Some("03".into());
         assert_eq!(who(run.fastest(&p)), Some(("as_chosen", 4.9)));
-        run.measurements[3].choice = Some("01 with the tile a".into());
+        run.measurements[3].chosen = Some("01".into());
         assert_eq!(who(run.fastest(&p)), Some(("02", 5.0)));
+        // A choice that names no rung is a kernel of its own.
+        (run.measurements[3].chosen, run.measurements[3].choice) = (None, Some("tiles in shared memory".into()));
+        assert_eq!(who(run.fastest(&p)), Some(("as_chosen", 4.9)));
+        run.measurements[3].chosen = Some("01".into());
         // The ladder still has a row for the repeated rung.
         assert_eq!(run.ladder(&p).last().and_then(|row| row.measurement.median_us()), Some(4.9));
         // The chosen rung counts if the other rungs are libraries or failed.

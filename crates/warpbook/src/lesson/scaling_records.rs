@@ -91,17 +91,15 @@ pub fn step_from_records(
     let samples = one.samples_us.len() as f64;
     let mean = one.samples_us.iter().sum::<f64>() / samples;
     let variance = one.samples_us.iter().map(|us| (us - mean).powi(2)).sum::<f64>() / (samples - 1.0);
-    // The text looks like "2.37 MiB of gradients in 2 buckets".
-    let travels: Vec<&str> = two.choice.as_deref()?.split(' ').collect();
-    let [size, "MiB", "of", "gradients", "in", buckets, _] = travels[..] else { return None };
+    let gradients = two.gradients?;
     let (longest, bus) = all_reduce.best()?;
     let shortest = all_reduce.points.first()?;
     let messages = 2 * (all_reduce.gpus - 1);
     let step = StepOnPaper {
         compute_us: one.median_us()?,
         backward: backward_share(run, line, timeline)?,
-        gradient_bytes: size.parse::<f64>().ok()? * 1024.0 * 1024.0,
-        buckets: buckets.parse().ok()?,
+        gradient_bytes: gradients.bytes as f64,
+        buckets: gradients.buckets,
         link_bytes_per_s: bus,
         per_machine: assumed.gpus_of_a_machine,
         network_bytes_per_s: assumed.network_bytes_per_s,
@@ -124,7 +122,11 @@ pub fn step_from_records(
         ],
         [
             "gradients".to_owned(),
-            format!("{size} MiB in {buckets} buckets"),
+            format!(
+                "{} in {}",
+                figures::bytes(gradients.bytes),
+                figures::counted(gradients.buckets as usize, "bucket")
+            ),
             format!("{scaling}: what travels between 2 GPUs"),
         ],
         [
