@@ -56,6 +56,8 @@ pub struct Said {
     pub time: String,
     /// The ratio, such as "1.17× (1.16 to 1.18)"; empty if there is none.
     pub ratio: String,
+    /// The share of the own device's bound, such as "62 % of its bound"; empty between records of one device.
+    pub share: String,
     /// A caveat about the ratio, or the reason why there is no figure; empty for most cells.
     pub why: String,
 }
@@ -71,6 +73,7 @@ pub fn said(cell: &ComparedCell<'_>, anyway: bool) -> Said {
     Said {
         time: cell.us.map(|us| format!("{}{spread}", time(us))).unwrap_or_default(),
         ratio: shown.map(|r| format!("{}{}", times(r.value), interval(&r))).unwrap_or_default(),
+        share: cell.share_in_words().unwrap_or_default(),
         why: cell.why.clone(),
     }
 }

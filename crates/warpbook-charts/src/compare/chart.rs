@@ -1,7 +1,7 @@
 //! A comparison as a chart: a row for each rung, and a marker for each record at its speed-up over the first record.
 
-use super::{ComparedCell, ComparedRow, Comparison, Verdict};
-use crate::draw::text::words::{counted, listed, plain, time, times};
+use super::{ComparedCell, ComparedRow, Comparison, Verdict, devices_differ};
+use crate::draw::text::words::{counted, listed, percent, plain, time, times};
 use crate::draw::{
     At, Axis, Canvas, Chart, ChartError, Drawn, Font, Frame, MARGIN, MARKERS, MAX_ENTRIES, MarkData, Options, Paint,
     Stroke, WIDTH, is_narrow,
@@ -122,7 +122,8 @@ impl<'c, 'a> Drawing<'c, 'a> {
 
     fn draw_heads(&self, canvas: &Canvas<'_>, y: f64) -> Drawn {
         let text = if self.of.runs.len() == 2 {
-            "time, and the ratio".to_owned()
+            let shares = devices_differ(&self.of.runs);
+            if shares { "time, ratio, shares of the own bounds" } else { "time, and the ratio" }.to_owned()
         } else {
             format!("time: {}", self.of.labels[0])
         };
@@ -196,7 +197,9 @@ impl<'c, 'a> Drawing<'c, 'a> {
             [(_, cell)] if self.of.runs.len() == 2 => {
                 let moved = matches!(cell.verdict, Some(Verdict::Improved | Verdict::Worse));
                 let ratio = cell.ratio.map(|r| times(r.value)).unwrap_or_default();
-                let text = format!("{} · {ratio}", cell.us.map(time).unwrap_or_default());
+                let shares = row.cells[0].share.zip(cell.share);
+                let shares = shares.map_or(String::new(), |(a, b)| format!(" · {} → {}", percent(a), percent(b)));
+                let text = format!("{} · {ratio}{shares}", cell.us.map(time).unwrap_or_default());
                 (text, if moved { Font { bold: true, ..Font::NOTE } } else { Font::NOTE })
             }
             _ => (first, Font::NOTE),
@@ -272,8 +275,10 @@ impl<'c, 'a> Drawing<'c, 'a> {
             notes.push(comparison.sentence(1));
         }
         notes.push(format!("Grey: within noise, ± {} around 1×. Lines: 95 % intervals from the samples.", threshold()));
-        if comparison.runs.iter().any(|r| r.environment.device.name != comparison.runs[0].environment.device.name) {
-            notes.push(format!("The records are of different devices: {devices}."));
+        if devices_differ(&comparison.runs) {
+            notes.push(format!(
+                "The records are of different devices: {devices}. Percents are shares of the bound that each device's own ceilings set."
+            ));
         }
         let alone: Vec<String> = comparison
             .rows

@@ -13,6 +13,7 @@ mod table;
 pub use beside::beside;
 pub use summary::{Counts, Drift};
 
+use crate::draw::text::words::percent;
 use crate::draw::{ChartError, clean};
 use crate::record::{
     Aligned, Error, LogMedian, MAX_LABEL, Ratio, aligned, names, record_labels, same_meaning, sum, unlike, verdict,
@@ -68,6 +69,8 @@ pub struct ComparedCell<'a> {
     pub us: Option<f64>,
     /// Speed-up over the first record, even if the two measurements are not comparable.
     pub ratio: Option<Ratio>,
+    /// Share of the bound that the record's own device sets, if the records are of different devices.
+    pub share: Option<f64>,
     /// Verdict of the comparison; `None` in the first record, and if neither record has a figure.
     pub verdict: Option<Verdict>,
     /// The difference, or the reason why there is no figure; usually empty.
@@ -91,6 +94,14 @@ pub struct ComparedRow<'a> {
     pub reference: bool,
     /// One cell for each record.
     pub cells: Vec<ComparedCell<'a>>,
+}
+
+impl ComparedCell<'_> {
+    /// Returns the share of the own device's bound, such as "62 % of its bound"; `None` between records of one device.
+    #[must_use]
+    pub fn share_in_words(&self) -> Option<String> {
+        Some(format!("{} of its bound", percent(self.share?)))
+    }
 }
 
 impl ComparedRow<'_> {
@@ -229,8 +240,13 @@ fn rows<'a>(runs: &[&'a Run], problems: &[Aligned<'a>]) -> Vec<ComparedRow<'a>> 
             });
         }
     }
+    let devices_differ = devices_differ(runs);
     for row in &mut out {
         compare_with_the_first(runs, row);
+        for (cell, run) in row.cells.iter_mut().zip(runs).filter(|_| devices_differ) {
+            let share = cell.measurement.filter(|_| cell.us.is_some()).and_then(|m| run.fraction_of_bound(m));
+            cell.share = share.filter(|share| share.is_finite());
+        }
     }
     out
 }
@@ -251,7 +267,12 @@ fn cell<'a>(run: &Run, problem: Option<&Problem>, m: Option<&'a Measurement>, un
         (Some(_), None) => (None, "not in this record".into()),
         (None, None) => (None, "the record has no such problem".into()),
     };
-    ComparedCell { measurement: m, us, ratio: None, verdict: None, why, unchanged, ln: None }
+    ComparedCell { measurement: m, us, ratio: None, share: None, verdict: None, why, unchanged, ln: None }
+}
+
+/// Returns true if the records are of more than one kind of device.
+fn devices_differ(runs: &[&Run]) -> bool {
+    runs.iter().any(|run| run.environment.device.name != runs[0].environment.device.name)
 }
 
 /// Fills in the differences and the measured ratios.

@@ -21,6 +21,7 @@ impl Comparison<'_> {
             "high (95 %)",
             "verdict",
             "unchanged",
+            "% of own bound",
             "remark",
         ]);
         for row in &self.rows {
@@ -40,6 +41,7 @@ impl Comparison<'_> {
                     digits(cell.ratio.map(|r| r.high), 4),
                     cell.verdict.map_or("", |v| v.label()).to_owned(),
                     cell.verdict.and(cell.unchanged.then_some("yes")).unwrap_or_default().to_owned(),
+                    digits(cell.share.map(|s| 100.0 * s), 3),
                     cell.why.clone(),
                 ]);
             }

@@ -223,6 +223,59 @@ fn two_to_eight_records_of_one_experiment_are_compared() {
     assert_eq!(chart.svg.as_str().matches(">NVIDIA H200").count(), 1, "the subtitle's");
 }
 
+/// Returns the published record of the regression, and the same as a device with other ceilings and times would give it.
+fn two_devices() -> [Run; 2] {
+    let file = format!("{}/../../data/results/regression-h200.json", env!("CARGO_MANIFEST_DIR"));
+    let here = Run::from_json(&std::fs::read(file).unwrap()).unwrap();
+    let mut there = scaled(&here, "", 2.0);
+    there.environment.device.name = "NVIDIA H100 80GB HBM3".into();
+    for peak in &mut there.peaks.bandwidth {
+        peak.samples_us.iter_mut().for_each(|us| *us *= 1.5);
+    }
+    for peak in &mut there.peaks.compute {
+        peak.samples_us.iter_mut().for_each(|us| *us *= 1.5);
+    }
+    [here, there]
+}
+
+#[test]
+fn two_devices_are_compared_by_shares_of_their_own_bounds() {
+    let [here, there] = two_devices();
+    // The record of the other device is read from a file, as a dropped one is.
+    let there = Run::from_json(there.to_json().unwrap().as_bytes()).unwrap();
+    let p = here.main_problem().unwrap();
+    let comparison = Comparison::of(&[&here, &there]).unwrap().at(p);
+    check(&comparison);
+    let mut shares = 0;
+    for row in &comparison.rows {
+        for (cell, run) in row.cells.iter().zip([&here, &there]) {
+            let own = cell.measurement.filter(|_| cell.us.is_some()).and_then(|m| run.fraction_of_bound(m));
+            assert_eq!(cell.share, own, "{}", row.rung);
+        }
+        // Twice the time below ceilings that are two thirds as high is three quarters of the share.
+        let [a, b] = [&row.cells[0], &row.cells[1]].map(|cell| cell.share);
+        if let (Some(a), Some(b)) = (a, b) {
+            assert!((b / a - 0.75).abs() < 1e-9, "{}: {a} and {b}", row.rung);
+            shares += 1;
+        }
+    }
+    assert!(shares > 5, "{shares}");
+    let on_chip = comparison.rows.iter().find(|r| r.rung == "06_on_chip").unwrap();
+    let words = [0, 1].map(|i| on_chip.cells[i].share_in_words().unwrap());
+    assert!(words.iter().all(|w| w.ends_with(" % of its bound")) && words[0] != words[1], "{words:?}");
+    let chart = draw().comparison(&comparison, false).unwrap();
+    check_layout(&chart);
+    let svg = chart.svg.as_str();
+    assert!(svg.contains("time, ratio, shares of the own bounds") && svg.contains(" % → "), "{svg}");
+    assert!(svg.contains("The records are of different devices: NVIDIA H200 and NVIDIA H100 80GB HBM3."), "{svg}");
+    let column = comparison.table().headers.iter().position(|h| h == "% of own bound").unwrap();
+    assert!(comparison.table().rows.iter().filter(|r| !r[column].is_empty()).count() >= 2 * shares);
+    // Between records of one device, ratios say all.
+    let same = Comparison::of(&[&here, &here]).unwrap().at(p);
+    assert!(same.rows.iter().flat_map(|r| &r.cells).all(|c| c.share.is_none() && c.share_in_words().is_none()));
+    assert!(!draw().comparison(&same, false).unwrap().svg.as_str().contains(" → "));
+}
+
 #[test]
 fn labels_say_what_tells_records_apart() {
     let one = sample::h200();

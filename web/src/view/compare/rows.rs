@@ -84,11 +84,16 @@ fn tone(verdict: Verdict) -> &'static str {
     }
 }
 
+/// Shows a text below a cell's figure, unless it is empty.
+fn detail(text: &str) -> Option<Html> {
+    (!text.is_empty()).then(|| html! { <span class="detail">{ text }</span> })
+}
+
 fn cell(send: Option<&Send>, row: &ComparedRow<'_>, cell: &ComparedCell<'_>, anyway: bool) -> Html {
     let words = said(cell, anyway);
     if cell.verdict.is_none() {
         let text = [&words.time, &words.why].into_iter().find(|t| !t.is_empty()).map_or(NONE, String::as_str);
-        return html! { <td class={cell.us.is_none().then_some("quiet")}>{ text }</td> };
+        return html! { <td class={cell.us.is_none().then_some("quiet")}>{ text }{ detail(&words.share) }</td> };
     }
     let verdict = cell.verdict.map(|v| {
         html! {
@@ -107,9 +112,10 @@ fn cell(send: Option<&Send>, row: &ComparedRow<'_>, cell: &ComparedCell<'_>, any
     html! {
         <td>
             if !words.time.is_empty() { <span>{ &words.time }</span> }
-            if !words.ratio.is_empty() { <span class="detail">{ &words.ratio }</span> }
+            { detail(&words.ratio) }
+            { detail(&words.share) }
             <span class="detail">{ for verdict }{ for unchanged.map(|u| html! { <>{ " " }{ u }</> }) }</span>
-            if !words.why.is_empty() { <span class="detail">{ &words.why }</span> }
+            { detail(&words.why) }
             { for show }
         </td>
     }
