@@ -1,5 +1,5 @@
-//! Determines on which GPU these sources were tested, based on the report `data/gpu-tests.json`, and whether the report
-//! is about these sources.
+//! Determines on which GPUs these sources were tested, based on the reports `data/gpu-tests.json` and
+//! `data/gpu-tests-h100.json`, and whether each report is about these sources.
 
 use crate::process::{command, output};
 use crate::workspace::Workspace;
@@ -8,8 +8,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::io::ErrorKind;
 
-/// The report of the last tests on a GPU, below the root.
-const REPORT: &str = "data/gpu-tests.json";
+/// The reports of the last tests on an H200 and on an H100, below the root; either may be missing.
+const REPORTS: [&str; 2] = ["data/gpu-tests.json", "data/gpu-tests-h100.json"];
 /// Folders with sources that tests on a GPU depend on.
 const FOLDERS: [&str; 2] = ["kernels", "crates"];
 /// Crates that tests on a GPU do not depend on.
@@ -32,18 +32,30 @@ pub fn devices() -> Vec<String> {
     smi.unwrap_or_default().lines().map(|l| l.trim().to_owned()).collect()
 }
 
-/// Returns a sentence that names the GPU on which the checkout's sources were tested, or says why no test counts.
+/// Returns a sentence for each report, which names the GPU on which the checkout's sources were tested, or says why no test
+/// counts. Tests on this machine's GPU need no report.
 pub fn tested(w: &Workspace, here: Option<&Here>) -> String {
-    let report = match fs::read_to_string(w.path(REPORT)) {
-        Ok(text) => Report::parse(&text).map(Some),
-        Err(e) if e.kind() == ErrorKind::NotFound => Ok(None),
-        Err(e) => Err(e.to_string()),
-    };
-    let mut now = Sources::from_git(w);
-    if let (Some(now), Ok(Some(Report { trees: Some(then), .. }))) = (&mut now, &report) {
-        now.ignore_documents(w, then);
+    if let Some(here) = here {
+        return format!("GPU: {}", verdict_here(here));
     }
-    format!("GPU: {}", verdict(here, report, now.as_ref()))
+    let read = |file: &'static str| match fs::read_to_string(w.path(file)) {
+        Ok(text) => Some((file, Report::parse(&text))),
+        Err(e) if e.kind() == ErrorKind::NotFound => None,
+        Err(e) => Some((file, Err(e.to_string()))),
+    };
+    let reports: Vec<_> = REPORTS.into_iter().filter_map(read).collect();
+    if reports.is_empty() {
+        return format!("GPU: {}", untested(&format!("there is no {}", REPORTS[0])));
+    }
+    let now = Sources::from_git(w);
+    let said = reports.into_iter().map(|(file, report)| {
+        let mut now = now.clone();
+        if let (Some(now), Ok(Report { trees: Some(then), .. })) = (&mut now, &report) {
+            now.ignore_documents(w, then);
+        }
+        format!("GPU: {}", verdict(file, report, now.as_ref()))
+    });
+    said.collect::<Vec<_>>().join("\n")
 }
 
 /// A report made on a machine with a GPU.
@@ -159,32 +171,37 @@ fn is_source(path: &str) -> bool {
     !NOT_ON_A_GPU.contains(&path)
 }
 
-/// Returns the verdict on the sources in the state `now`, which is `None` if git cannot tell.
-fn verdict(here: Option<&Here>, report: Result<Option<Report>, String>, now: Option<&Sources>) -> String {
-    if let Some(here) = here {
-        let on = names(&here.devices);
-        return match (here.failed, here.passed) {
-            (0, passed) => format!("all {passed} tests passed here, on {on}."),
-            (failed, _) => format!("{} failed here, on {on}.", counted(failed.into(), "test")),
-        };
+/// Returns the verdict of tests on this machine's GPU.
+fn verdict_here(here: &Here) -> String {
+    let on = names(&here.devices);
+    match (here.failed, here.passed) {
+        (0, passed) => format!("all {passed} tests passed here, on {on}."),
+        (failed, _) => format!("{} failed here, on {on}.", counted(failed.into(), "test")),
     }
-    let untested = |why: String| format!("these sources were not tested on a GPU ({why}).");
+}
+
+fn untested(why: &str) -> String {
+    format!("these sources were not tested on a GPU ({why}).")
+}
+
+/// Returns a report's verdict on the sources in the state `now`, which is `None` if git cannot tell.
+fn verdict(file: &str, report: Result<Report, String>, now: Option<&Sources>) -> String {
+    let untested = |why: String| untested(&why);
     let report = match report {
-        Ok(Some(report)) => report,
-        Ok(None) => return untested(format!("there is no {REPORT}")),
-        Err(why) => return untested(format!("{REPORT} cannot be used: {why}")),
+        Ok(report) => report,
+        Err(why) => return untested(format!("{file} cannot be used: {why}")),
     };
     if !report.filter.is_empty() {
-        return untested(format!("{REPORT} covers only the test executables named `{}`", report.filter));
+        return untested(format!("{file} covers only the test executables named `{}`", report.filter));
     }
     let Some(then) = &report.trees else {
-        return untested(format!("{REPORT} is about sources with uncommitted changes"));
+        return untested(format!("{file} is about sources with uncommitted changes"));
     };
     if report.devices.is_empty() {
-        return untested(format!("{REPORT} names no GPU"));
+        return untested(format!("{file} names no GPU"));
     }
     let Some(now) = now else {
-        return format!("whether these sources are those of {REPORT} cannot be told without git and its history.");
+        return format!("whether these sources are those of {file} cannot be told without git and its history.");
     };
     let paths: BTreeSet<&String> = then.keys().chain(now.trees.keys()).filter(|p| is_source(p)).collect();
     let same = |path: &String| then.get(path).is_some() && then.get(path) == now.trees.get(path);
@@ -205,7 +222,7 @@ fn verdict(here: Option<&Here>, report: Result<Option<Report>, String>, now: Opt
         return format!("{} did not run {on}{which}.", counted(left_out, "test"));
     }
     match report.passed {
-        0 => untested(format!("{REPORT} counts no test")),
+        0 => untested(format!("{file} counts no test")),
         passed => format!("all {passed} tests passed {on}."),
     }
 }
@@ -252,7 +269,7 @@ mod tests {
     fn verdict_after(change: impl Fn(&mut Report)) -> String {
         let mut report = report();
         change(&mut report);
-        verdict(None, Ok(Some(report)), Some(&now()))
+        verdict(REPORTS[0], Ok(report), Some(&now()))
     }
 
     #[test]
@@ -269,7 +286,7 @@ mod tests {
     #[test]
     fn other_sources_are_not() {
         let mut now = now();
-        let said = |now: &Sources| verdict(None, Ok(Some(report())), Some(now));
+        let said = |now: &Sources| verdict(REPORTS[0], Ok(report()), Some(now));
         now.edited.insert("crates/warpbook".into());
         assert_eq!(said(&now), "these sources were not tested on a GPU (changed since: crates/warpbook).");
         now.trees.insert("kernels".into(), "dd".into());
@@ -288,9 +305,10 @@ mod tests {
         untested(verdict_after(|r| r.trees = None), "uncommitted");
         untested(verdict_after(|r| r.devices.clear()), "names no GPU");
         untested(verdict_after(|r| r.passed = 0), "counts no test");
-        untested(verdict(None, Ok(None), Some(&now())), "there is no data/gpu-tests.json");
-        untested(verdict(None, Err("it is cut off".into()), Some(&now())), "it is cut off");
-        assert!(verdict(None, Ok(Some(report())), None).contains("cannot be told without git"));
+        let cut_off = |file: &str| verdict(file, Err("it is cut off".into()), Some(&now()));
+        untested(cut_off(REPORTS[0]), "(data/gpu-tests.json cannot be used: it is cut off)");
+        untested(cut_off(REPORTS[1]), "(data/gpu-tests-h100.json cannot be used: it is cut off)");
+        assert!(verdict(REPORTS[0], Ok(report()), None).contains("cannot be told without git"));
     }
 
     #[test]
@@ -307,7 +325,7 @@ mod tests {
     #[test]
     fn tests_on_this_machine_s_gpu_need_no_report() {
         let here = |failed| Here { devices: vec!["NVIDIA L4, 570.10".into()], passed: 170, failed };
-        let said = |failed| verdict(Some(&here(failed)), Ok(None), None);
+        let said = |failed| verdict_here(&here(failed));
         assert_eq!(said(0), "all 170 tests passed here, on NVIDIA L4 (driver 570.10).");
         assert_eq!(said(3), "3 tests failed here, on NVIDIA L4 (driver 570.10).");
     }
@@ -371,9 +389,18 @@ mod tests {
         documented.ignore_documents(&w, &clean.trees);
         assert_eq!(documented, edited);
         // The report must be at the root.
-        assert!(tested(&w, None).starts_with("GPU: these sources were not tested on a GPU (there is no "));
-        write(REPORT, MADE);
+        let none = "GPU: these sources were not tested on a GPU (there is no data/gpu-tests.json).";
+        assert_eq!(tested(&w, None), none);
+        write(REPORTS[0], MADE);
         assert!(tested(&w, None).contains("changed since: crates/one, "));
+        // Each report has a line, and either may be the only one.
+        write(REPORTS[1], &MADE.replace("NVIDIA H200", "NVIDIA H100 80GB HBM3"));
+        assert_eq!(tested(&w, None).lines().filter(|line| line.starts_with("GPU: ")).count(), 2);
+        fs::remove_file(tmp.path().join(REPORTS[0])).unwrap();
+        assert_eq!(tested(&w, None).lines().count(), 1);
+        assert!(tested(&w, None).contains("changed since: crates/one, "));
+        let here = Here { devices: vec!["NVIDIA L4, 570.10".into()], passed: 3, failed: 0 };
+        assert_eq!(tested(&w, Some(&here)), "GPU: all 3 tests passed here, on NVIDIA L4 (driver 570.10).");
         assert!(Sources::from_git(&Workspace { root: Path::new("/no/such/folder").into(), ..w }).is_none());
     }
 }
