@@ -83,8 +83,9 @@ Test images are seen once, or as the mean of several views: views = \"flips\" (t
 and both shifted by a pixel to either side), above [optimizer]; --views overrides it.
 A layer with frozen after its name, such as \"conv2d 24 2x2 frozen\", keeps its weight.
 
-`warpbook speedrun` measures the time and the accuracy of whole trainings. Its --seeds, --hold-out, --cold, --to and --data-note work here, too, for the \
-commands of older records, and cifar10-speedrun is timed from one seed unless a checkpoint, a record, a profile or a time budget is asked for.
+`warpbook speedrun` measures the time and the accuracy of whole trainings. Its --seeds, --hold-out, --cold and --to work here, too, for the \
+commands of older records; --data-note TEXT describes the images in the record of --out, too. cifar10-speedrun is timed from one seed unless a \
+checkpoint, a record, a profile or a time budget is asked for.
 
 Ctrl-C ends the training after the current step; the checkpoint and the record are then written. If a training has more than 20000 lines of losses, \
 the record keeps means of several. See `warpbook --help` for the exit codes.";
