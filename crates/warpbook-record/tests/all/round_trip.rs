@@ -7,10 +7,10 @@ use serde_json::Value;
 use std::collections::BTreeMap;
 use warpbook_record::{
     Baseline, Breakdown, ChartKind, Check, Column, CounterValue, Course, Descriptor, Dtype, Emulated, EpochPoint,
-    Finding, Inputs, KernelCounters, LineCounts, LossPoint, Measurement, MemoryAt, MemoryLevel, OperationTime, Outcome,
-    Part, PartGroup, PowerAt, Problem, ProblemData, Profiled, ProfilerOverhead, Quantity, Requires, Right, Run, Rung,
-    Runner, Schedule, Size, SizeValue, Span, StepValue, SweepAxis, SweepPoint, Traffic, TrainLog, Xray, XrayBlock,
-    XrayKernel, XraySm, XrayWarp,
+    Finding, Gradients, Inputs, KernelCounters, LineCounts, LossPoint, Measurement, MemoryAt, MemoryLevel,
+    OperationTime, Outcome, Part, PartGroup, PowerAt, Problem, ProblemData, Profiled, ProfilerOverhead, Quantity,
+    Requires, Right, Run, Rung, Runner, Schedule, Size, SizeValue, Span, StepValue, SweepAxis, SweepPoint, Traffic,
+    TrainLog, Xray, XrayBlock, XrayKernel, XraySm, XrayWarp,
 };
 
 const DTYPES: [Dtype; 6] = [Dtype::F64, Dtype::F32, Dtype::Tf32, Dtype::F16, Dtype::Bf16, Dtype::Other];
@@ -139,6 +139,8 @@ fn measurement() -> impl Strategy<Value = Measurement> {
                 samples_total,
                 traffic,
                 choice,
+                chosen: tile.clone(),
+                gradients: flops.map(|bytes| Gradients { bytes, buckets: 2 }),
                 tile,
                 flops,
                 peak_bytes,
@@ -191,12 +193,13 @@ fn course() -> impl Strategy<Value = Course> {
     let recipe = proptest::collection::vec((text(), text()), 0..3);
     let words = (recipe, text(), text());
     let lists = ([values(), values(), values()], proptest::collection::vec(epoch, 0..3), any::<Vec<u64>>());
-    (words, lists, any::<[u64; 5]>(), real(), bytes(), bytes()).prop_map(
+    let times = (real(), proptest::option::of(0.0..1e6f64));
+    (words, lists, any::<[u64; 5]>(), times, bytes(), bytes()).prop_map(
         |(
             (recipe, data, ended),
             ([rates, scales, norms], epochs, skipped_steps),
             counts,
-            total_s,
+            (total_s, planning_s),
             allocated,
             reserved,
         )| {
@@ -215,6 +218,7 @@ fn course() -> impl Strategy<Value = Course> {
                 gradient_norms: norms,
                 epochs,
                 total_s,
+                planning_s,
                 peak_allocated_bytes: allocated,
                 peak_reserved_bytes: reserved,
                 ended,
@@ -396,7 +400,7 @@ fn descriptor() -> impl Strategy<Value = Descriptor> {
         subsequence(Column::ALL.to_vec(), 0..=Column::ALL.len()),
         subsequence(charts.clone(), 0..=charts.len()),
         subsequence(LEVELS.to_vec(), 0..=LEVELS.len()),
-        ([text(), text(), text(), text(), text()], proptest::collection::vec(text(), 0..3)),
+        ([text(), text(), text(), text(), text(), text()], proptest::collection::vec(text(), 0..3)),
     )
         .prop_map(
             |(
@@ -405,7 +409,7 @@ fn descriptor() -> impl Strategy<Value = Descriptor> {
                 columns,
                 charts,
                 levels,
-                ([pass, item, loss, above_bound, sample], compared),
+                ([pass, item, loss, above_bound, sample, reason], compared),
             )| {
                 Descriptor {
                     headline,
@@ -420,6 +424,7 @@ fn descriptor() -> impl Strategy<Value = Descriptor> {
                     loss,
                     above_bound,
                     compared,
+                    reason,
                     sample,
                 }
             },

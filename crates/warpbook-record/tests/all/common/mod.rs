@@ -225,6 +225,7 @@ fn descriptor() -> Descriptor {
         loss: "mean cross-entropy of the batch".into(),
         above_bound: "bytes are counted as blocks request them".into(),
         compared: Vec::new(),
+        reason: String::new(),
         sample: String::new(),
     }
 }
@@ -540,6 +541,7 @@ pub fn expected_of_v1() -> Run {
             loss: "mean squared error on the training points".into(),
             above_bound: String::new(),
             compared: Vec::new(),
+            reason: String::new(),
             sample: String::new(),
         },
         problems: vec![standard.clone(), wild.clone()],
