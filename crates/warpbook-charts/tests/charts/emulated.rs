@@ -54,6 +54,18 @@ fn an_emulated_row_is_in_no_chart_of_times() {
             let (before, after) = (draw().chart(&plain, &problem, kind), draw().chart(&run, &problem, kind));
             assert_eq!(before.is_ok(), after.is_ok(), "{kind:?} of {}: {after:?}", run.title);
             let Ok(chart) = after else { continue };
+            let has_line = |chart: &Chart| chart.svg.as_str().contains("emulated: no time");
+            // A sweep lists the row in a remark and in its table, at each size of its line.
+            if kind == ChartKind::Sweep {
+                assert!(has_line(&chart), "{kind:?} of {}", run.title);
+                let rows = || chart.table.rows.iter().filter(|row| row[0] == "emulated+mine");
+                assert!(rows().count() > 1 && rows().all(|row| row[2] == "emulated: no time"), "{}", run.title);
+                assert!(rows().all(|row| row[3..].iter().all(String::is_empty)), "{:?}", chart.table);
+            }
+            // A ladder lists it in its row, or in a remark.
+            if kind == ChartKind::Ladder {
+                assert!(has_line(&chart), "{kind:?} of {}", run.title);
+            }
             // These two kinds show one run in detail and have no rows.
             if !matches!(kind, ChartKind::Timeline | ChartKind::Xray) {
                 check_svg(&chart);
@@ -87,6 +99,37 @@ fn a_ladder_lists_an_emulated_row() {
     let chart = draw().ladder(&alone, &problem, Quantity::Time).unwrap();
     assert!(chart.description.contains("none has a valid figure"), "{}", chart.description);
     assert_ne!(run.fastest(&problem).map(|m| &*m.rung), Some("emulated+mine"));
+}
+
+#[test]
+fn a_sweep_names_an_emulated_rung_once_and_only_for_its_own_work() {
+    let run = with_emulated(&sample::full());
+    let notes = |runs: &[&Run], quantity, rungs| {
+        let chart = draw().sweep_of(runs, quantity, None, rungs).unwrap();
+        check_svg(&chart);
+        check_layout(&chart);
+        chart.svg.as_str().to_owned()
+    };
+    for quantity in [Quantity::Time, Quantity::Bandwidth, Quantity::SpeedUp] {
+        let shown = notes(&[&run], quantity, None);
+        assert_eq!(shown.matches("Without a line: mine (emulated: no time).").count(), 1, "{quantity:?}");
+    }
+    let chosen = notes(&[&run], Quantity::Time, Some(&["02_fused", "emulated+mine"]));
+    assert!(chosen.contains("emulated: no time") && !chosen.contains("Without a valid figure"), "{chosen}");
+    assert!(!notes(&[&run], Quantity::Time, Some(&["02_fused"])).contains("emulated: no time"));
+    // Next to a record with times, a record with emulated rows alone is listed too.
+    let mut alone = run.clone();
+    alone.measurements.retain(|m| m.emulated.is_some());
+    assert!(notes(&[&sample::full(), &alone], Quantity::Time, None).contains("mine (emulated: no time)"));
+    // A rung that has a line is not listed, and neither is other work.
+    let mut timed = run.clone();
+    timed.measurements.iter_mut().filter(|m| m.emulated.is_some()).for_each(|m| m.rung = "02_fused".into());
+    assert!(!notes(&[&timed], Quantity::Time, None).contains("emulated: no time"));
+    let mut other = run.clone();
+    for m in other.measurements.iter_mut().filter(|m| m.emulated.is_some()) {
+        m.problem = sample::cube(64, Dtype::F32);
+    }
+    assert!(!notes(&[&other], Quantity::Time, None).contains("emulated: no time"));
 }
 
 #[test]

@@ -8,7 +8,7 @@ use crate::record::{
     OF_PEAK_MEMORY, arithmetic_name, claim_of_memory, debug_note, devices, heading, joined, l2, least_memory,
     line_label, medians, name, pass, policy_note, size_label, size_number, timing_note, verdict,
 };
-use warpbook_record::{Quantity, Run};
+use warpbook_record::{Emulated, Measurement, Quantity, Run};
 
 /// Times within this factor of the fastest time count as a tie in titles.
 const TIE: f64 = 1.01;
@@ -45,10 +45,16 @@ impl<'a> Sweep<'a> {
         }
         notes.extend(self.note_of_uncounted());
         let drawn_ids: Vec<&str> = self.lines.iter().map(|l| l.rung).collect();
-        let missing = self.chosen.unwrap_or_default().iter().filter(|id| !drawn_ids.contains(*id));
+        let emulated = self.emulated();
+        let is_missing = |id: &&&str| !drawn_ids.contains(*id) && emulated.iter().all(|(_, m)| m.rung != **id);
+        let missing = self.chosen.unwrap_or_default().iter().filter(is_missing);
         let missing: Vec<String> = missing.take(MAX_ENTRIES).map(|id| clean(id)).collect();
         if !missing.is_empty() {
             notes.push(format!("Without a valid figure: {}.", listed(&missing)));
+        }
+        let names = self.names(emulated);
+        if !names.is_empty() {
+            notes.push(format!("Without a line: {names} ({}).", Emulated::NO_TIME));
         }
         let drawn = self.lines.iter().flat_map(|l| l.points.iter().map(|p| (self.runs[l.run], p.1)));
         notes.extend(debug_note(drawn));
@@ -78,19 +84,49 @@ impl<'a> Sweep<'a> {
         })
     }
 
-    /// Lists the rungs that have a time but no figure of the drawn quantity.
-    fn note_of_uncounted(&self) -> Option<String> {
-        let problems = self.problems();
+    /// Returns the rows of this work that only the emulator has run, each with the index of its record. They have no time, and their rungs have no line.
+    fn emulated(&self) -> Vec<(usize, &'a Measurement)> {
+        self.rows(&|i, m| {
+            let has_line = || self.lines.iter().any(|line| line.run == i && line.rung == m.rung);
+            m.is_right_in_emulator() && m.problem.same_line(self.main) && !has_line()
+        })
+    }
+
+    /// Returns the measurements of the chosen rungs that meet a condition, each with the index of its record.
+    fn rows(&self, is_wanted: &dyn Fn(usize, &Measurement) -> bool) -> Vec<(usize, &'a Measurement)> {
+        let mut rows = Vec::new();
+        for (i, run) in self.runs.iter().enumerate() {
+            for m in &run.measurements {
+                if self.chosen.is_none_or(|ids| ids.contains(&m.rung.as_str())) && is_wanted(i, m) {
+                    rows.push((i, m));
+                }
+            }
+        }
+        rows
+    }
+
+    /// Lists the names of the rows' rungs, each once.
+    fn names(&self, rows: Vec<(usize, &Measurement)>) -> String {
         let mut names: Vec<String> = Vec::new();
-        for (run, m) in self.runs.iter().flat_map(|run| run.measurements.iter().map(move |m| (*run, m))) {
-            let is_chosen = self.chosen.is_none_or(|ids| ids.contains(&m.rung.as_str()));
-            let lacks = verdict(run, m).is_ok() && self.measure.verdict(run, m).is_err();
-            if is_chosen && lacks && problems.contains(&&m.problem) && !names.contains(&name(run, &m.rung)) {
-                names.push(name(run, &m.rung));
+        for (i, m) in rows {
+            let name = name(self.runs[i], &m.rung);
+            if !names.contains(&name) {
+                names.push(name);
             }
         }
         names.truncate(MAX_ENTRIES);
-        (!names.is_empty()).then(|| format!("Not counted: {}.", listed(&names)))
+        listed(&names)
+    }
+
+    /// Lists the rungs that have a time but no figure of the drawn quantity.
+    fn note_of_uncounted(&self) -> Option<String> {
+        let problems = self.problems();
+        let lacks = |i: usize, m: &Measurement| {
+            let run = self.runs[i];
+            verdict(run, m).is_ok() && self.measure.verdict(run, m).is_err() && problems.contains(&&m.problem)
+        };
+        let names = self.names(self.rows(&lacks));
+        (!names.is_empty()).then(|| format!("Not counted: {names}."))
     }
 
     /// Explains the visible dotted lines.
@@ -183,6 +219,15 @@ impl<'a> Sweep<'a> {
                 let over = own.as_ref().map(|(_, unit)| significant(self.value_of(run, m, *us) / unit, 4));
                 table.push(several.then(|| self.tags[line.run].clone()).into_iter().chain(cells).chain(over));
             }
+        }
+        for (i, m) in self.emulated() {
+            let mut cells = vec![String::new(); table.headers.len()];
+            let first = usize::from(several);
+            cells[0].clone_from(&self.tags[i]);
+            cells[first].clone_from(&m.rung);
+            cells[first + 1] = m.problem.size().to_string();
+            cells[first + 2] = Emulated::NO_TIME.into();
+            table.push(cells);
         }
         table
     }
