@@ -97,6 +97,37 @@ extern \"C\" __global__ void mine(const float* x, float* y, unsigned n, float fa
 ";
 
 #[test]
+fn counts_of_a_checked_launch_have_lanes_on_one_address_and_bytes_by_level() {
+    let device = emulator();
+    let text = "
+extern \"C\" __global__ void mine(const float* x, float* y, unsigned n, float factor) {
+    __shared__ float part[64];
+    part[threadIdx.x] = 2.0f;
+    __syncthreads();
+    float v = part[threadIdx.x ^ 1];
+    atomicAdd(&y[threadIdx.x / 8], v);
+}
+";
+    let work = || -> Result<Vec<f32>> {
+        let y = device.zeros::<f32>(8)?;
+        let (stream, (spec, tile)) = (device.stream()?, spec(text));
+        let kernel = device.kernel(&spec, &tile)?;
+        // SAFETY: the arguments match `mine(x, y, n, factor)`; the kernel does not use x, and y has 8 elements.
+        unsafe { kernel.launch(&stream, kernel.shape(64), &[&y, &y, &8u32, &1.0f32]) }?;
+        y.to_vec()
+    };
+    let (y, emulated) = device.checked(work).unwrap();
+    assert_eq!(y, [16.0; 8]);
+    let line = |number: u32| emulated.lines.iter().find(|line| line.line == number).unwrap();
+    let (stored, atomic) = (line(4), line(7));
+    assert_eq!((stored.shared_requests, stored.shared_bytes, stored.global_bytes()), (2, 256, 0));
+    assert_eq!((atomic.atomics, atomic.lanes_on_one_address, atomic.mean_on_one_address()), (2, 16, Some(8.0)));
+    assert_eq!((atomic.global_bytes(), atomic.shared_bytes, atomic.local_bytes), (256, 0, 0));
+    let total = emulated.total();
+    assert_eq!(total.bytes, total.global_bytes() + total.shared_bytes + total.local_bytes);
+}
+
+#[test]
 fn what_is_not_emulated_is_refused_by_name() {
     let device = emulator();
     let stream = device.stream().unwrap();

@@ -151,8 +151,20 @@ pub struct LineCounts {
     pub ideal_wavefronts: u64,
     /// Number of atomic instructions, counted for each warp.
     pub atomics: u64,
-    /// Number of bytes that lanes requested from global, shared and local memory.
+    /// Number of lanes that shared the most common address of an atomic instruction, summed over these instructions.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub lanes_on_one_address: u64,
+    /// Number of requests that warps made to shared memory.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub shared_requests: u64,
+    /// Number of bytes that lanes requested from global, shared and local memory together.
     pub bytes: u64,
+    /// Number of bytes that lanes requested from shared memory; a part of `bytes`. It is 0 in older records.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub shared_bytes: u64,
+    /// Number of bytes that lanes requested from local memory; a part of `bytes`. It is 0 in older records.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub local_bytes: u64,
     /// Loads from global memory, without atomics.
     #[serde(skip_serializing_if = "Transfers::is_none")]
     pub loads: Transfers,
@@ -185,7 +197,11 @@ impl LineCounts {
         self.wavefronts += other.wavefronts;
         self.ideal_wavefronts += other.ideal_wavefronts;
         self.atomics += other.atomics;
+        self.lanes_on_one_address += other.lanes_on_one_address;
+        self.shared_requests += other.shared_requests;
         self.bytes += other.bytes;
+        self.shared_bytes += other.shared_bytes;
+        self.local_bytes += other.local_bytes;
         self.loads.add(&other.loads);
         self.stores.add(&other.stores);
         self.shared_words_loaded += other.shared_words_loaded;
@@ -199,6 +215,27 @@ impl LineCounts {
     pub fn mean_lanes(&self) -> Option<f64> {
         (self.instructions > 0).then(|| self.active_lanes as f64 / self.instructions as f64)
     }
+
+    /// Returns the number of bytes that lanes requested from global memory; 0 if no warp made a request to it.
+    #[must_use]
+    pub fn global_bytes(&self) -> u64 {
+        // Older records do not say which of the bytes are of shared and local memory.
+        let own = self.loads.bytes + self.stores.bytes;
+        let is_known = self.shared_bytes > 0 || self.wavefronts == 0;
+        match self.requests {
+            0 => 0,
+            _ if is_known => self.bytes.saturating_sub(self.shared_bytes + self.local_bytes),
+            _ => own,
+        }
+    }
+
+    /// Returns the mean number of lanes that share an address in an atomic instruction; `None` if there were no atomic instructions, or in an older record,
+    /// which does not have the count.
+    #[must_use]
+    pub fn mean_on_one_address(&self) -> Option<f64> {
+        let has_count = self.atomics > 0 && self.lanes_on_one_address > 0;
+        has_count.then(|| self.lanes_on_one_address as f64 / self.atomics as f64)
+    }
 }
 
 #[cfg(test)]
@@ -209,6 +246,36 @@ mod tests {
     fn lanes_are_a_mean_over_instructions() {
         let line = LineCounts { instructions: 4, active_lanes: 66, ..LineCounts::default() };
         assert_eq!((line.mean_lanes(), LineCounts::default().mean_lanes()), (Some(16.5), None));
+        let older = LineCounts { atomics: 4, ..LineCounts::default() };
+        let line = LineCounts { lanes_on_one_address: 6, ..older.clone() };
+        assert_eq!((line.mean_on_one_address(), older.mean_on_one_address()), (Some(1.5), None));
+    }
+
+    #[test]
+    fn counts_by_level_are_added_written_and_absent_from_older_records() {
+        let line = LineCounts {
+            lanes_on_one_address: 1,
+            shared_requests: 2,
+            requests: 1,
+            bytes: 12,
+            shared_bytes: 4,
+            local_bytes: 5,
+            ..LineCounts::default()
+        };
+        let total = Emulated { lines: vec![line.clone(), line.clone()], ..Emulated::default() }.total();
+        assert_eq!((total.lanes_on_one_address, total.shared_requests, total.bytes), (2, 4, 24));
+        assert_eq!((total.global_bytes(), total.shared_bytes, total.local_bytes), (6, 8, 10));
+        let json = serde_json::to_string(&line).unwrap();
+        assert_eq!(serde_json::from_str::<LineCounts>(&json).unwrap(), line);
+        let older = r#"{ "file": "a.cu", "line": 7, "atomics": 1, "bytes": 128, "a_count_of_the_future": 1 }"#;
+        let older: LineCounts = serde_json::from_str(older).unwrap();
+        assert_eq!((older.bytes, older.shared_bytes, older.lanes_on_one_address), (128, 0, 0));
+        assert!(!serde_json::to_string(&older).unwrap().contains("shared_bytes"));
+        // An older record has only the sum of the levels.
+        let loads = Transfers { requests: 1, sectors: 4, bytes: 128 };
+        let older = LineCounts { requests: 1, wavefronts: 1, bytes: 256, loads, ..LineCounts::default() };
+        assert_eq!((older.global_bytes(), LineCounts { wavefronts: 0, ..older.clone() }.global_bytes()), (128, 256));
+        assert_eq!(LineCounts { requests: 0, ..older }.global_bytes(), 0);
     }
 
     #[test]
