@@ -23,6 +23,7 @@ pub use charts::curves::{Curve, Scale};
 pub use charts::diagram;
 pub use charts::exponents::{ExponentRow, FormatRange};
 pub use charts::ladder::STORY;
+pub use charts::lanes::most_wasteful;
 pub use charts::roofline::{CeilingLine, RoofPoint, RooflinePoints, kernel_rungs, roofline_points};
 pub use compare::{ComparedCell, ComparedRow, Comparison, Counts, Drift, MAX_RECORDS, Verdict, beside};
 pub use draw::chart::{Chart, ChartError};

@@ -1,8 +1,10 @@
 //! Records of a lab in the emulator, which have findings but no times.
 
 use crate::{Lab, Result};
+use std::collections::BTreeMap;
+use warpbook_charts::{Chart, ChartError, draw};
 use warpbook_device::Fault;
-use warpbook_record::{Emulated, Finding, Policy, Rung, TimedBy};
+use warpbook_record::{Emulated, Finding, Policy, Rung, TimedBy, WarpRequest};
 
 /// Returns the policy for the records of a lab; in the emulator, nothing is timed.
 pub(crate) fn policy(lab: &Lab, policy: Policy) -> Policy {
@@ -33,6 +35,26 @@ pub(crate) fn of_fault(fault: &Fault) -> Emulated {
     let (file, line) = place.map(|(file, line)| (file.to_string(), line)).unzip();
     let finding = Finding { cause: fault.cause.id().to_owned(), message: fault.to_string(), file, line };
     Emulated { finding: Some(finding), ..Emulated::default() }
+}
+
+/// Draws which sectors of global memory and which banks of shared memory the lanes of a warp access in a line of a kernel that made these requests.
+pub(crate) fn lanes_of_line(
+    requests: &[WarpRequest],
+    line: u32,
+    sources: &BTreeMap<String, String>,
+) -> std::result::Result<Chart, ChartError> {
+    let here: Vec<WarpRequest> = requests.iter().filter(|request| request.line == line).cloned().collect();
+    let Some(first) = here.first() else {
+        let mut lines: Vec<u32> = requests.iter().map(|request| request.line).collect();
+        lines.dedup();
+        let lines: Vec<String> = lines.iter().map(u32::to_string).collect();
+        return Err(ChartError::NothingToDraw(format!(
+            "Line {line} accesses neither global nor shared memory; these lines do: {}.",
+            lines.join(", ")
+        )));
+    };
+    let source = sources.get(&first.file).and_then(|text| text.lines().nth(line.saturating_sub(1) as usize));
+    draw().lanes(&here, source.unwrap_or_default())
 }
 
 #[cfg(test)]

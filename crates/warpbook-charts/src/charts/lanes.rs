@@ -29,8 +29,7 @@ impl Options {
     /// Returns [`ChartError::NothingToDraw`] if no request has an active lane.
     pub fn lanes(&self, requests: &[WarpRequest], source: &str) -> Result<Chart, ChartError> {
         let grids: Vec<Grid> = requests.iter().filter_map(|request| Grid::new(request, self.px())).collect();
-        // If several requests are equally bad, the first one is drawn.
-        let Some(worst) = grids.iter().rev().max_by(|a, b| a.excess().total_cmp(&b.excess())) else {
+        let Some(worst) = worst(&grids) else {
             let why = "No access to global or shared memory was recorded in this line.";
             return Err(ChartError::NothingToDraw(why.into()));
         };
@@ -59,6 +58,18 @@ impl Options {
             Ok(())
         })
     }
+}
+
+/// Returns the request with the largest ratio of sectors or wavefronts to the fewest possible, which gives the chart of [`Options::lanes`] its title. If several
+/// requests are equally bad, the first one is returned.
+#[must_use]
+pub fn most_wasteful(requests: &[WarpRequest]) -> Option<&WarpRequest> {
+    let grids: Vec<Grid> = requests.iter().filter_map(|request| Grid::new(request, f64::INFINITY)).collect();
+    worst(&grids).map(|grid| grid.request)
+}
+
+fn worst<'g, 'a>(grids: &'g [Grid<'a>]) -> Option<&'g Grid<'a>> {
+    grids.iter().rev().max_by(|a, b| a.excess().total_cmp(&b.excess()))
 }
 
 /// Lanes that access a word.
@@ -375,6 +386,18 @@ mod tests {
         assert_eq!(title_of(true, 4, 128), "Line 7: a load of a warp takes 32 wavefronts where 1 would do");
         assert_eq!(title_of(true, 4, 0), "Line 7: a load of a warp takes 1 wavefront, the fewest possible");
         assert_eq!(title_of(true, 16, 32), "Line 7: a load of a warp takes 8 wavefronts where 4 would do");
+    }
+
+    #[test]
+    fn the_most_wasteful_request_gives_the_title() {
+        let load = |stride| request(false, 4, move |lane| Some(lane * stride));
+        let conflict = request(true, 4, |lane| Some(lane * 128));
+        let all = [load(4), load(32), conflict.clone(), load(128)];
+        assert_eq!(most_wasteful(&all), Some(&conflict));
+        assert_eq!(most_wasteful(&[load(4), load(0)]), Some(&load(4)));
+        assert_eq!(most_wasteful(&[request(false, 4, |_| None)]), None);
+        let title = Options::default().lanes(&all, "").unwrap().title;
+        assert_eq!(title, "Line 7: a load of a warp takes 32 wavefronts where 1 would do");
     }
 
     #[test]

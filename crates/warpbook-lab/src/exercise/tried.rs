@@ -2,8 +2,11 @@
 
 use super::judge::{Judged, LikelyCause, WrongElement};
 use super::picture::Picture;
+use crate::emulated::lanes_of_line;
+use std::collections::BTreeMap;
+use warpbook_charts::{Chart, ChartError, most_wasteful};
 use warpbook_device::CompileError;
-use warpbook_record::{Emulated, TargetCount, Try, Verdict};
+use warpbook_record::{Emulated, TargetCount, Try, Verdict, WarpRequest};
 
 /// The result of one try of an exercise.
 #[derive(Debug, Clone)]
@@ -24,6 +27,8 @@ pub struct Tried {
     pub targets: Vec<TargetCount>,
     /// The case whose costs were counted, such as "n = 1000".
     pub counted: Option<String>,
+    /// The source line with the most wasteful accesses to memory, if a right answer misses a target because of them.
+    pub worst_line: Option<u32>,
     /// The emulator's findings and counts, by source line.
     pub emulated: Emulated,
     /// Output of the first launch in which `printf` printed something.
@@ -78,6 +83,7 @@ impl Tried {
             wrong: None,
             targets: Vec::new(),
             counted: None,
+            worst_line: None,
             emulated: Emulated::default(),
             printed: String::new(),
             picture: None,
@@ -104,7 +110,8 @@ impl Tried {
             Verdict::RightAndOnTarget => "All elements are right at every size, and the counts are on target.".into(),
             _ => judged.sentence,
         };
-        let Judged { cause, wrong, targets, counted, emulated, printed, picture, thread_steps, .. } = judged;
+        let Judged { cause, wrong, targets, counted, worst_line, emulated, printed, picture, thread_steps, .. } =
+            judged;
         Self {
             verdict,
             sentence,
@@ -112,6 +119,7 @@ impl Tried {
             wrong,
             targets,
             counted,
+            worst_line,
             emulated,
             printed,
             picture,
@@ -125,13 +133,49 @@ impl Tried {
     /// This does not count as a try, but shows what has to be repaired or made faster.
     pub(super) fn untouched(self, why: &str) -> Self {
         let sentence = format!("{why} As it is: {}", self.sentence);
-        Self { verdict: Verdict::Unchanged, sentence, cause: None, picture: None, ..self }
+        Self { verdict: Verdict::Unchanged, sentence, cause: None, picture: None, worst_line: None, ..self }
     }
 
     /// Returns the verdict in one line.
     #[must_use]
     pub fn line(&self) -> String {
         format!("{} {}: {}", self.exercise, self.verdict.words(), self.sentence)
+    }
+
+    /// Draws which sectors of global memory and which banks of shared memory the lanes of a warp access in a line of the source, both for reads and for writes.
+    /// The picture shows the first warp that runs the line, at the case whose costs were counted.
+    ///
+    /// # Errors
+    /// [`ChartError::NothingToDraw`] if the answer is not right, or if the line accesses neither kind of memory.
+    pub fn lanes(&self, line: u32) -> Result<Chart, ChartError> {
+        if self.counted.is_none() {
+            return Err(ChartError::NothingToDraw("Accesses are drawn once the kernel is right.".into()));
+        }
+        self.draw_requests(&self.own_requests(), line)
+    }
+
+    /// Draws the most wasteful request of [`Tried::worst_line`]. Returns `None` if no target was missed because of accesses to memory.
+    #[must_use]
+    pub fn worst_lanes(&self) -> Option<Chart> {
+        let request = self.worst_request()?;
+        self.draw_requests(std::slice::from_ref(&request), request.line).ok()
+    }
+
+    /// Returns the request that [`Tried::worst_lanes`] draws.
+    #[must_use]
+    pub fn worst_request(&self) -> Option<WarpRequest> {
+        let line = self.worst_line.filter(|_| self.verdict == Verdict::Right)?;
+        let here: Vec<WarpRequest> = self.own_requests().into_iter().filter(|request| request.line == line).collect();
+        most_wasteful(&here).cloned()
+    }
+
+    /// Returns the first requests of the learner's own lines.
+    fn own_requests(&self) -> Vec<WarpRequest> {
+        self.emulated.requests.iter().filter(|request| request.file == self.path).cloned().collect()
+    }
+
+    fn draw_requests(&self, requests: &[WarpRequest], line: u32) -> Result<Chart, ChartError> {
+        lanes_of_line(requests, line, &BTreeMap::from([(self.path.clone(), self.source.clone())]))
     }
 
     /// Returns the id of the likely cause.

@@ -5,6 +5,7 @@ mod generic;
 mod gpu_launch;
 mod habits;
 mod in_turn;
+mod layout;
 mod machine;
 #[cfg(test)]
 mod tests;
@@ -71,6 +72,8 @@ pub(super) struct Judged {
     pub(super) targets: Vec<TargetCount>,
     /// The case whose costs were counted.
     pub(super) counted: Option<String>,
+    /// The source line with the most wasteful accesses to memory, if a target is missed because of them.
+    pub(super) worst_line: Option<u32>,
     pub(super) emulated: Emulated,
     pub(super) printed: String,
     pub(super) picture: Option<Picture>,
@@ -309,10 +312,12 @@ fn count(task: &KernelTask, case: &Case, ran: &Ran, judged: &mut Judged) {
         TargetCount { name: target.name.into(), count: count.is_finite().then_some(count), bound, is_most, is_met }
     };
     judged.targets = task.targets.iter().map(measured).collect();
-    let mut missed = task.targets.iter().zip(&judged.targets).filter(|(_, count)| !count.is_met).map(|(t, _)| t);
+    let missed = || task.targets.iter().zip(&judged.targets).filter(|(_, count)| !count.is_met).map(|(t, _)| t);
     let other =
         ("off target", "The answer is right, but it costs more than the target allows: the table says on which line.");
-    judged.cause = missed.next().map(|target| LikelyCause::new(target.missed.unwrap_or(other)));
+    let cause = missed().next().map(|target| LikelyCause::new(target.missed.unwrap_or(other)));
+    judged.worst_line = layout::worst_line(missed(), case, &ran.verdict.counts);
+    judged.cause = cause;
     judged.counted = Some(case.name().into());
     let orders = ["forwards", "backwards", "random"].map(str::to_owned).to_vec();
     judged.emulated = Emulated { orders, ..recorded_verdict(ran.verdict.clone()) };

@@ -1,9 +1,10 @@
 use super::emulated::counts;
 use crate::display::html::{Facts, escape, heading, note, printable};
 use crate::display::{KernelView, Show, figures};
+use std::cmp::Reverse;
 use warpbook_charts::{Table, draw};
 use warpbook_lab::{Attempt, Compilation};
-use warpbook_record::{Check, KernelStats, Measurement, Outcome};
+use warpbook_record::{Check, KernelStats, LineCounts, Measurement, Outcome};
 
 /// Returns what the compiler and the device report about a kernel, such as its registers.
 fn facts(attempt: &Attempt) -> Facts {
@@ -33,6 +34,19 @@ fn facts(attempt: &Attempt) -> Facts {
 /// Returns the emulator's counts by source line.
 fn counted(attempt: &Attempt) -> Option<Table> {
     counts(attempt.measurement()?.emulated.as_ref()?, &attempt.run().sources)
+}
+
+/// Names the line with the most wasteful accesses to memory, and says how to draw them.
+fn wasteful(attempt: &Attempt) -> Option<String> {
+    let emulated = attempt.measurement()?.emulated.as_ref().filter(|_| !attempt.is_unchanged())?;
+    let waste = |line: &LineCounts| {
+        line.sectors.saturating_sub(line.ideal_sectors) + line.wavefronts.saturating_sub(line.ideal_wavefronts)
+    };
+    let drawn = emulated.lines.iter().filter(|line| waste(line) > 0 && attempt.lanes(line.line).is_ok());
+    let line = drawn.max_by_key(|line| (waste(line), Reverse(line.line)))?.line;
+    Some(format!(
+        "Line {line} takes the most sectors and wavefronts beyond the fewest possible: in a notebook, `attempt.lanes({line})?` draws what each lane of a warp accesses there."
+    ))
 }
 
 /// Returns the emulator's remarks, which do not report errors.
@@ -116,7 +130,8 @@ impl Show for Attempt {
         let source = crate::display::html::details("Source", &KernelView::of(self.rung()).html());
         let remarks: String = remarks(self).iter().map(|remark| note(remark)).collect();
         let counted = counted(self).map_or_else(String::new, |table| table.html());
-        format!("{title}{said}{speed}{remarks}{}{counted}{chart}{source}", facts(self).html())
+        let wasteful = wasteful(self).map_or_else(String::new, |sentence| note(&sentence));
+        format!("{title}{said}{speed}{remarks}{}{counted}{wasteful}{chart}{source}", facts(self).html())
     }
 
     fn text(&self) -> String {
@@ -127,7 +142,8 @@ impl Show for Attempt {
         let Some(m) = self.measurement() else { return title };
         let parts = [Some(title), Some(printable(&verdict(self, m))), speed(self, m)];
         let remarks = remarks(self).iter().map(|remark| printable(remark));
-        let tables = [Some(facts(self).text()), counted(self).map(|table| printable(&table.text()))];
+        let counted = counted(self).map(|table| printable(&table.text()));
+        let tables = [Some(facts(self).text()), counted, wasteful(self)];
         parts
             .into_iter()
             .flatten()
@@ -176,6 +192,11 @@ mod tests {
         let text = attempt.text();
         assert!([" us", " µs", " ms", "FLOP/s", "as fast as"].iter().all(|time| !text.contains(time)), "{text}");
         assert!(text.contains("sectors, at least") && text.contains("big.cu:"), "{text}");
+        let named = text.split("attempt.lanes(").nth(1).and_then(|rest| rest.split(')').next()).map(str::parse);
+        let line: u32 = named.expect("a line with bank conflicts is named").unwrap();
+        assert!(attempt.html().contains(&format!("attempt.lanes({line})?")));
+        let title = attempt.lanes(line).unwrap().title;
+        assert!(title.contains(" would do"), "{title}");
         let stats = &attempt.measurement().unwrap().kernels[0];
         assert!(stats.registers > 64 && stats.file == "live/big.cu" && stats.architecture == "sm_80");
         assert_eq!(attempt.run().sources["live/big.cu"], live.text());

@@ -1,12 +1,13 @@
 //! The display of exercises and tries.
 
 use super::emulated::counts;
+use super::lanes::places;
 use crate::display::Show;
 use crate::display::code::cuda_cpp::highlighted;
 use crate::display::figures;
 use crate::display::html::{details, escape, heading, note, paragraph, printable, scroll, table};
 use std::collections::BTreeMap;
-use warpbook_charts::Table;
+use warpbook_charts::{Chart, Table};
 use warpbook_lab::exercise::{Exercise, Hint, Picture, Solution, TargetCount, Task, Tried, Verdict};
 
 /// Side length of the square drawn for an element, in pixels.
@@ -28,6 +29,12 @@ fn targets(tried: &Tried) -> Option<Table> {
 fn costs(tried: &Tried) -> Option<Table> {
     let sources = BTreeMap::from([(tried.path.clone(), tried.source.clone())]);
     counts(&tried.emulated, &sources)
+}
+
+/// Says how wasteful the accesses of the worst line are, and how to draw those of any line.
+fn wasteful(tried: &Tried, chart: &Chart, line: u32) -> String {
+    let name = format!("tried_{}", tried.exercise.to_lowercase());
+    format!("{}. In a notebook, `{name}.lanes({line})?` draws what each lane accesses in this line.", chart.title)
 }
 
 /// Returns the time on a GPU in a sentence.
@@ -127,10 +134,13 @@ impl Show for Tried {
             (Some(table), Some(case)) => format!("<p>Costs by source line, at {}:</p>{}", escape(case), scroll(&table)),
             _ => String::new(),
         };
+        let lanes = self.worst_lanes().zip(self.worst_line).map_or_else(String::new, |(chart, line)| {
+            note(&wasteful(self, &chart, line)) + &details("What the lanes of this warp access", &chart.html())
+        });
         let picture =
             self.picture.as_ref().map_or_else(String::new, |picture| details(&picture_title(picture), &draw(picture)));
         let seed = seed(self).map_or_else(String::new, |seed| format!("<p class=\"wb-faint\">{}</p>", escape(&seed)));
-        format!("{title}{said}{more}{printed}{targets}{costs}{picture}{seed}")
+        format!("{title}{said}{more}{printed}{targets}{costs}{lanes}{picture}{seed}")
     }
 
     fn text(&self) -> String {
@@ -146,6 +156,14 @@ impl Show for Tried {
         parts.extend(targets(self).map(|table| printable(&table.text())));
         if let (Some(table), Some(case)) = (costs(self), &self.counted) {
             parts.push(printable(&format!("Costs by source line, at {case}:\n{}", table.text())));
+        }
+        if let (Some(chart), Some(request)) = (self.worst_lanes(), self.worst_request()) {
+            let places = places(&request);
+            parts.push(printable(&format!(
+                "{}\n{}",
+                wasteful(self, &chart, request.line),
+                places.trim_end_matches('\n')
+            )));
         }
         // If every element is right, a picture made of letters adds nothing to the verdict.
         if let Some(picture) = self.picture.as_ref().filter(|_| self.wrong.is_some()) {
@@ -280,6 +298,39 @@ mod tests {
             false => println!("skipped: the solution is shown; this is a hand-out, which has none"),
         }
         assert!(exercise.hint(1).unwrap().text().starts_with("Hint 1 of 3: "));
+    }
+
+    #[test]
+    fn a_right_answer_with_wasteful_accesses_shows_what_the_lanes_of_a_warp_access() {
+        let folder = tempfile::tempdir().unwrap();
+        let exercise = exercise(&folder);
+        let stub = exercise.stub().unwrap();
+        let body = |body: &str| stub.replace("// TODO: each thread computes one element of y.", body);
+        // Neighbouring threads read and write elements that are as far apart as there are blocks.
+        let slow = body(
+            "int i = threadIdx.x * gridDim.x + blockIdx.x;\n    float v = 0;\n    if (i < n) v = x[i];\n    if (i < n) y[i] = a * v + y[i];",
+        );
+        let tried = exercise.try_source(&slow).unwrap();
+        assert_eq!(tried.verdict, Verdict::Right, "{}", tried.text());
+        let line = tried.worst_line.expect("a line is named");
+        assert!(slow.lines().nth(line as usize - 1).unwrap().contains("y[i] = a * v"), "{}", tried.text());
+        let (text, html) = (tried.text(), tried.html());
+        for shown in [&text, &html] {
+            assert!(shown.contains("draws what each lane accesses in this line"), "{shown}");
+            assert!(shown.contains(&format!("tried_e05.lanes({line})?")), "{shown}");
+            assert!(shown.contains("sectors where 4 would do"), "{shown}");
+        }
+        assert!(text.contains("sectors of lanes  0 to  7:"), "{text}");
+        assert!(html.contains("data:image/svg+xml;base64,") && html.len() < 60_000, "{} bytes", html.len());
+        // Reads are drawn too, with a table of all lanes.
+        let read = line - 1;
+        let chart = tried.lanes(read).unwrap();
+        assert!(chart.title.contains("a load of a warp touches") && chart.table.rows.len() == 32, "{}", chart.title);
+        let why = tried.lanes(1).unwrap_err().to_string();
+        assert!(why.contains("these lines do: "), "{why}");
+        let wrong = exercise.try_source(&body("y[0] = 1;")).unwrap();
+        assert!(wrong.lanes(1).unwrap_err().to_string().contains("once the kernel is right"));
+        assert!(wrong.worst_lanes().is_none() && !wrong.text().contains("draws what each lane"));
     }
 
     #[test]

@@ -5,6 +5,7 @@ pub(crate) mod counters;
 pub(crate) mod devices;
 mod emulated;
 mod exercises;
+mod lanes;
 pub(crate) mod profiles;
 pub(crate) mod progress;
 pub(crate) mod runs;
