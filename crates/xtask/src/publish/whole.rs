@@ -8,9 +8,10 @@ use super::tables::{
 use warpbook_charts::words;
 use warpbook_record::{Course, Measurement, PartGroup, Run, Runner, TrainLog, stats};
 
-/// Returns true if a record's samples are whole trainings.
+/// Returns true if a record's samples are whole trainings: only the problems of such records say from which moment on a
+/// training is timed.
 fn is_whole(run: &Run) -> bool {
-    run.experiment == "time-to-accuracy"
+    run.measurements.iter().any(|m| m.problem.text("from").is_some())
 }
 
 /// Formats times in microseconds: "961 ms (871 ms to 1.02 s)".
@@ -157,7 +158,6 @@ mod tests {
 
     fn whole(change: impl Fn(&mut Value)) -> Record {
         record(|v| {
-            v["experiment"] = "time-to-accuracy".into();
             v["notes"] =
                 json!(["What was trained: recipe: small; epochs: 7; steps of each training: 175; order: shuffled."]);
             for problem in v["problems"].as_array_mut().unwrap() {

@@ -317,6 +317,17 @@ pub fn guide_cards(browser: &Browser, stage: &Stage) -> Result<()> {
     no_errors(browser)
 }
 
+/// Records of different kinds whose first screens are checked.
+const FIRST_SCREENS: [&str; 7] = [
+    "regression-h200.json",
+    "matmul-h200.json",
+    "softmax-h200.json",
+    "convolution-h200.json",
+    "training-h200.json",
+    "cifar10-speedrun-h200.json",
+    "guide-coalescing-h200.json",
+];
+
 /// Checks first screens: a record's chart starts near the top with the most important rungs, the overview is
 /// short, and neither scrolls sideways.
 pub fn first_screens(browser: &Browser, stage: &Stage) -> Result<()> {
@@ -330,7 +341,7 @@ pub fn first_screens(browser: &Browser, stage: &Stage) -> Result<()> {
             let tall = browser.eval("return document.documentElement.scrollHeight;")?;
             ensure!(tall.as_f64().is_some_and(|px| px <= 1350.0), "the overview is {tall} px tall");
         }
-        for file in ["regression-h200.json", "matmul-h200.json", "softmax-h200.json", "training-h200.json"] {
+        for file in FIRST_SCREENS {
             open_tab(browser, stage, file, "ladder")?;
             browser.wait_until("the ladder", "document.querySelector('#panel [data-best]')", SOON)?;
             fits(browser, file, width)?;
