@@ -59,7 +59,7 @@ fn products_are_right_in_the_emulator() {
         "07_warp_tile",
     ];
     for id in rungs {
-        let live = tried(LiveKernel::of(id).unwrap());
+        let live = tried(LiveKernel::for_rung(id).unwrap());
         let begun = Instant::now();
         assert_right(id, &lab().attempt(&live).unwrap());
         println!("{id}: {:.2} s", begun.elapsed().as_secs_f64());
@@ -115,7 +115,7 @@ fn a_picture_shows_what_the_lanes_of_a_warp_access() {
 
 #[test]
 fn a_race_is_told_with_its_line() {
-    let live = LiveKernel::of("03_shared_tile").unwrap();
+    let live = LiveKernel::for_rung("03_shared_tile").unwrap();
     let racing =
         live.replacing("        __syncthreads();\n        MARK(multiply);", "        MARK(multiply);").unwrap();
     let attempt = lab().attempt(&racing).unwrap();
@@ -151,7 +151,7 @@ fn the_guide_s_kernels_are_right_in_the_emulator() {
 
 #[test]
 fn a_wrong_product_is_told_with_its_cause() {
-    let wrong = LiveKernel::of("02_coalesced").unwrap().replacing("sum = 0.0f", "sum = 1.0f").unwrap();
+    let wrong = LiveKernel::for_rung("02_coalesced").unwrap().replacing("sum = 0.0f", "sum = 1.0f").unwrap();
     let attempt = lab().attempt(&wrong).unwrap();
     let error = attempt.error().expect("it is wrong");
     assert!(error.contains("elements are wrong. The first is C[0][0]"), "{error}");
@@ -161,7 +161,7 @@ fn a_wrong_product_is_told_with_its_cause() {
 #[test]
 fn a_fault_is_told_with_its_line() {
     let store = "epilogue.store(c, row, column, ldc, sum);";
-    let live = LiveKernel::of("01_naive").unwrap();
+    let live = LiveKernel::for_rung("01_naive").unwrap();
     let live = live.replacing(store, &format!("{store}\n    c[(row + 100000) * ldc + column] = sum;")).unwrap();
     let text = live.text().to_owned();
     let attempt = lab().attempt(&live).unwrap();
@@ -178,7 +178,7 @@ fn what_is_not_emulated_is_skipped_with_the_reason() {
         Outcome::Skipped { why } => why.clone(),
         other => panic!("{other:?}"),
     };
-    let hopper = tried(LiveKernel::of("11_wgmma_tma").unwrap());
+    let hopper = tried(LiveKernel::for_rung("11_wgmma_tma").unwrap());
     let attempt = lab().attempt(&hopper).unwrap();
     assert!(reason(&attempt).contains("needs") && attempt.compiles(), "{}", reason(&attempt));
     let descent = Regression::new();

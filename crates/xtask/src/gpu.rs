@@ -201,7 +201,7 @@ fn verdict(file: &str, report: Result<Report, String>, now: Option<&Sources>) ->
         return untested(format!("{file} names no GPU"));
     }
     let Some(now) = now else {
-        return format!("whether these sources are those of {file} cannot be told without git and its history.");
+        return format!("whether {file} was made of these sources cannot be told without git and its history.");
     };
     let paths: BTreeSet<&String> = then.keys().chain(now.trees.keys()).filter(|p| is_source(p)).collect();
     let same = |path: &String| then.get(path).is_some() && then.get(path) == now.trees.get(path);

@@ -36,7 +36,7 @@ pub fn parse(fragment: &str) -> Option<Result<Carried, String>> {
     let name = if name.trim().is_empty() { "a link".to_owned() } else { name };
     Some(match URL_SAFE_NO_PAD.decode(data) {
         Ok(packed) => Ok(Carried { name, packed }),
-        Err(_) => Err("What the link holds is damaged or cut off.".into()),
+        Err(_) => Err("The record in the link is damaged or cut off.".into()),
     })
 }
 

@@ -36,7 +36,7 @@ pub struct MarkNames {
 
 impl MarkNames {
     /// Collects the names in a drawing.
-    pub fn of(svg: &Element) -> Self {
+    pub fn from_drawing(svg: &Element) -> Self {
         let named = |selector: &str, key: &str| {
             let each = all(svg, selector).into_iter();
             each.filter_map(|e| Some((e.get_attribute(key)?, e.get_attribute("data-name")?))).collect()
@@ -74,7 +74,7 @@ pub fn prepare(svg: &Element) {
     let set = |e: &Element, name: &str, value: &str| drop(e.set_attribute(name, value));
     set(svg, "role", "group");
     set(svg, "tabindex", "-1");
-    let names = MarkNames::of(svg);
+    let names = MarkNames::from_drawing(svg);
     for (i, mark) in all(svg, MARK).iter().enumerate() {
         let reading = names.reading(mark);
         set(mark, "role", if reading.rung.is_empty() { "img" } else { "button" });

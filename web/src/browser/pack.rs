@@ -24,7 +24,7 @@ pub async fn unpack(bytes: &[u8]) -> Result<Vec<u8>, String> {
     let unpacked = through("DecompressionStream", bytes).map_err(|_| NO_STREAMS.to_owned())?;
     read_stream(&unpacked)
         .await
-        .map_err(|why| why.unwrap_or_else(|| "What the link holds is damaged or cut off.".into()))
+        .map_err(|why| why.unwrap_or_else(|| "The record in the link is damaged or cut off.".into()))
 }
 
 fn through(stream: &str, bytes: &[u8]) -> Result<ReadableStream, JsValue> {

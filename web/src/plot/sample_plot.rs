@@ -20,7 +20,7 @@ pub struct SamplePlot {
 
 impl SamplePlot {
     /// Computes the positions; `None` if no sample is finite.
-    pub fn of(samples: &[f64]) -> Option<Self> {
+    pub fn from_samples(samples: &[f64]) -> Option<Self> {
         let finite: Vec<f64> = samples.iter().copied().filter(|v| v.is_finite()).collect();
         let (median, mad) = (stats::median(&finite)?, stats::mad(&finite)?);
         let low = finite.iter().copied().fold(f64::INFINITY, f64::min);
@@ -46,7 +46,7 @@ mod tests {
 
     #[test]
     fn samples_lie_between_the_least_and_the_most() {
-        let strip = SamplePlot::of(&[10.0, 14.0, 11.0, 12.0, f64::NAN]).unwrap();
+        let strip = SamplePlot::from_samples(&[10.0, 14.0, 11.0, 12.0, f64::NAN]).unwrap();
         assert_eq!(strip.ends, (10.0, 14.0));
         assert_eq!(strip.dots, [(0.0, 0.125), (1.0, 0.375), (0.25, 0.625), (0.5, 0.875)]);
         assert_eq!(strip.median, 0.375);
@@ -55,10 +55,12 @@ mod tests {
 
     #[test]
     fn equal_few_and_many_samples_have_places() {
-        assert_eq!(SamplePlot::of(&[3.0, 3.0]).unwrap().dots, [(0.5, 0.25), (0.5, 0.75)]);
-        assert!(SamplePlot::of(&[]).is_none() && SamplePlot::of(&[f64::NAN]).is_none());
+        assert_eq!(SamplePlot::from_samples(&[3.0, 3.0]).unwrap().dots, [(0.5, 0.25), (0.5, 0.75)]);
+        assert!(SamplePlot::from_samples(&[]).is_none() && SamplePlot::from_samples(&[f64::NAN]).is_none());
         let many: Vec<f64> = (0..1000).map(f64::from).collect();
-        assert_eq!(SamplePlot::of(&many).unwrap().dots.len(), MAX_DOTS);
-        assert!(SamplePlot::of(&[-f64::MAX, f64::MAX]).is_none_or(|s| s.dots.iter().all(|d| d.0.is_finite())));
+        assert_eq!(SamplePlot::from_samples(&many).unwrap().dots.len(), MAX_DOTS);
+        assert!(
+            SamplePlot::from_samples(&[-f64::MAX, f64::MAX]).is_none_or(|s| s.dots.iter().all(|d| d.0.is_finite()))
+        );
     }
 }

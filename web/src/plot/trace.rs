@@ -91,7 +91,7 @@ struct Kinds<'a> {
 }
 
 impl<'a> Kinds<'a> {
-    fn of(spans: &[&'a Span]) -> Self {
+    fn from_spans(spans: &[&'a Span]) -> Self {
         let (mut by_host, mut layers): (Vec<&str>, Vec<(&str, &str, bool)>) = Default::default();
         for span in spans {
             if is_host(&span.stream) && by_host.len() < MANY_KINDS && !by_host.contains(&&*span.name) {
@@ -139,12 +139,12 @@ pub fn recorded<'a>(run: &'a Run, problem: &'a Problem) -> &'a Problem {
 
 impl Trace {
     /// Creates the trace of a rung for a problem. Spans without a valid time are left out.
-    pub fn of(run: &Run, problem: &Problem, rung: &str) -> Self {
+    pub fn for_rung(run: &Run, problem: &Problem, rung: &str) -> Self {
         let fine = |s: &&Span| {
             s.start_us.is_finite() && s.start_us >= 0.0 && s.duration_us.is_finite() && s.duration_us >= 0.0
         };
         let spans: Vec<&Span> = run.spans_of(rung, problem).into_iter().filter(fine).collect();
-        let all = Kinds::of(&spans);
+        let all = Kinds::from_spans(&spans);
         let kind = |span| all.kind(span);
         let mut kinds: Vec<(&str, f64)> = Vec::new();
         for span in &spans {
@@ -388,7 +388,7 @@ mod tests {
         run.spans = spans.iter().map(|(o, s, from, us)| span(&run, o, s, *from, *us)).collect();
         let problem = run.main_problem().unwrap().clone();
         assert_eq!(rungs(&run, &problem), [&*run.rungs[0].id]);
-        Trace::of(&run, &problem, &run.rungs[0].id)
+        Trace::for_rung(&run, &problem, &run.rungs[0].id)
     }
 
     #[test]
@@ -437,7 +437,7 @@ mod tests {
         run.spans = vec![host];
         run.spans.extend(spans);
         let problem = run.main_problem().unwrap().clone();
-        let trace = Trace::of(&run, &problem, &run.rungs[0].id);
+        let trace = Trace::for_rung(&run, &problem, &run.rungs[0].id);
         assert_eq!(trace.kinds, ["load and queue", "copy to the device", "gemm"]);
         let titles: Vec<&str> = trace.lanes.iter().map(|l| l.bars[0].title()).collect();
         assert_eq!(titles, ["load and queue", "copy to the device", "gemm"]);

@@ -118,7 +118,7 @@ mod tests {
         let one = sample_run();
         let mut two = one.clone();
         let small = one.problems()[1];
-        let all = Comparison::of(&[&one, &one]).unwrap();
+        let all = Comparison::from_runs(&[&one, &one]).unwrap();
         let main = || one.main_problem();
         let short = |p: Option<&Problem>| p.map(|p| p.short.clone());
         assert_eq!(short(chosen(&all, None, main())).as_deref(), Some("5 M"));
@@ -128,12 +128,12 @@ mod tests {
         for m in skipped.measurements.iter_mut().filter(|m| m.problem.short == "5 M") {
             m.outcome = warpbook_record::Outcome::Skipped { why: "no GPU".into() };
         }
-        let all = Comparison::of(&[&one, &skipped]).unwrap();
+        let all = Comparison::from_runs(&[&one, &skipped]).unwrap();
         assert_eq!(short(chosen(&all, None, main())).as_deref(), Some("1 M"));
         two.measurements.retain(|m| m.problem == *small);
         two.problems.retain(|p| p == small);
         two.train_logs.clear();
-        let all = Comparison::of(&[&one, &two]).unwrap();
+        let all = Comparison::from_runs(&[&one, &two]).unwrap();
         assert_eq!(short(chosen(&all, None, main())).as_deref(), Some("1 M"), "the main problem is not shared");
     }
 
@@ -148,13 +148,13 @@ mod tests {
         let one = sample_run();
         let mut two = one.clone();
         two.measurements.iter_mut().flat_map(|m| &mut m.samples_us).for_each(|us| *us *= 2.0);
-        let all = Comparison::of(&[&one, &two]).unwrap();
+        let all = Comparison::from_runs(&[&one, &two]).unwrap();
         let cell = all.rows.iter().map(|r| &r.cells[1]).find(|c| c.verdict == Some(Verdict::Worse)).unwrap();
         let words = said(cell, false);
         assert!(words.ratio.starts_with("0.5") && !words.time.is_empty() && words.why.is_empty(), "{words:?}");
-        assert!(!moved(&all).is_empty() && moved(&Comparison::of(&[&one, &one]).unwrap()).is_empty());
+        assert!(!moved(&all).is_empty() && moved(&Comparison::from_runs(&[&one, &one]).unwrap()).is_empty());
         two.policy.l2 = warpbook_record::L2State::Cold;
-        let all = Comparison::of(&[&one, &two]).unwrap();
+        let all = Comparison::from_runs(&[&one, &two]).unwrap();
         let cell = all.rows.iter().map(|r| &r.cells[1]).find(|c| c.verdict == Some(Verdict::NotComparable)).unwrap();
         assert!(said(cell, false).ratio.is_empty() && said(cell, true).ratio.starts_with("0.5"));
         assert!(said(cell, false).why.contains("cold L2"));

@@ -18,7 +18,7 @@ pub struct Summary {
 
 impl Summary {
     /// Builds the summary of a record.
-    pub fn of(run: &Run) -> Self {
+    pub fn from_run(run: &Run) -> Self {
         Self { made: made(run), notices: notices(run), policy: policy::sentence(run) }
     }
 }
@@ -63,7 +63,7 @@ fn notices(run: &Run) -> Vec<String> {
     let cpu = e.device.kind == DeviceKind::Cpu;
     if e.debug_assertions {
         out.push(
-            "Debug assertions were on, as they are in a notebook: CPU figures are lower than those of a release build."
+            "Debug assertions were on, as they are in a notebook: CPU figures are lower than in a release build."
                 .into(),
         );
     }

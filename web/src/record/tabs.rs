@@ -159,7 +159,7 @@ impl Tab {
     /// Returns a record's tabs: the ladder, the descriptor's charts in its order, the profiles, and the tabs of every
     /// record. If the measurements alone say nothing, as in a profile, the record starts with the tabs that have
     /// content.
-    pub fn of(run: &Run) -> Vec<Self> {
+    pub fn for_record(run: &Run) -> Vec<Self> {
         let mut tabs: Vec<Self> = Vec::new();
         let named = charts_of(run).into_iter().filter(|c| has_data(run, *c)).filter_map(Self::showing);
         let recorded = [(Self::Xray, !run.xrays.is_empty()), (Self::Profile, has_profile(run))];
@@ -229,7 +229,7 @@ mod tests {
     #[test]
     fn a_record_of_an_xray_begins_with_it() {
         let mut run = xrayed();
-        assert_eq!(Tab::of(&run), [Tab::Xray, Tab::Source, Tab::Environment]);
+        assert_eq!(Tab::for_record(&run), [Tab::Xray, Tab::Source, Tab::Environment]);
         let problem = Link::default().problem_of(&run).unwrap();
         assert_eq!(problem.short, "1 M");
         assert!(Options::default().xray_of(&run, &run.xrays[0]).is_ok());
@@ -238,9 +238,9 @@ mod tests {
         hostile::show(&run);
         // Charts without a mention in the descriptor also count, such as after merging records.
         run.descriptor.charts = vec![ChartKind::Ladder];
-        assert_eq!(Tab::of(&run)[0], Tab::Xray);
+        assert_eq!(Tab::for_record(&run)[0], Tab::Xray);
         run.xrays.clear();
-        assert_eq!(Tab::of(&run), [Tab::Ladder, Tab::Table, Tab::Source, Tab::Environment]);
+        assert_eq!(Tab::for_record(&run), [Tab::Ladder, Tab::Table, Tab::Source, Tab::Environment]);
     }
 
     #[test]
@@ -252,7 +252,7 @@ mod tests {
         let looked_into = xray.problem.clone();
         run.problems.push(looked_into.clone());
         run.xrays.push(xray);
-        assert!(Tab::of(&run).contains(&Tab::Xray), "it is shown also where the descriptor does not name it");
+        assert!(Tab::for_record(&run).contains(&Tab::Xray), "it is shown also where the descriptor does not name it");
         let at = |tab: Tab, problem| tab.problem_at(&run, problem).id.as_str();
         assert_eq!((at(Tab::Xray, &main), at(Tab::Xray, &looked_into)), ("looked into", "looked into"));
         for tab in [Tab::Ladder, Tab::Table, Tab::Roofline] {
@@ -286,7 +286,7 @@ mod tests {
         }]);
         let mut run = crate::library::open::open(value.to_string().as_bytes()).unwrap();
         use Tab::{Breakdown, Environment, Profile, Source, Table};
-        assert_eq!(Tab::of(&run), [Breakdown, Profile, Table, Source, Environment]);
+        assert_eq!(Tab::for_record(&run), [Breakdown, Profile, Table, Source, Environment]);
         let problem = run.main_problem().unwrap().clone();
         let sheet = crate::tables::counters(&run, &problem);
         let headings: Vec<&str> = sheet.columns.iter().map(|c| c.label.as_str()).collect();
@@ -304,7 +304,7 @@ mod tests {
             "rung": "02_fused", "problem": main, "source": "NVML", "power": [reading(0.0, 90.0), reading(5e4, 690.5)]
         }]);
         let read = crate::library::open::open(value.to_string().as_bytes()).unwrap();
-        assert_eq!(Tab::of(&read), [Breakdown, Profile, Table, Source, Environment]);
+        assert_eq!(Tab::for_record(&read), [Breakdown, Profile, Table, Source, Environment]);
         assert!(
             Options::default().clocks(&read, &problem).is_ok() && Options::default().power(&read, &problem).is_ok()
         );
@@ -313,7 +313,7 @@ mod tests {
         run.profiled.clear();
         run.breakdowns.clear();
         run.spans.clear();
-        assert_eq!(Tab::of(&run)[..2], [Tab::Ladder, Table]);
+        assert_eq!(Tab::for_record(&run)[..2], [Tab::Ladder, Table]);
     }
 
     #[test]
@@ -321,32 +321,32 @@ mod tests {
         let mut run = sample_run();
         use Tab::{Breakdown, Environment, HeatMap, Ladder, Loss, Profile, Roofline, Source, Sweep, Table};
         assert_eq!(
-            Tab::of(&run),
+            Tab::for_record(&run),
             [Ladder, Sweep, Roofline, Breakdown, Loss, Profile, Table, Source, Environment],
             "no library, so no heat map"
         );
         run.descriptor.charts.retain(|c| *c != ChartKind::Roofline);
-        assert!(!Tab::of(&run).contains(&Roofline));
+        assert!(!Tab::for_record(&run).contains(&Roofline));
         // A problem on another line of a sweep does not count as another size.
         run.measurements.retain(|m| m.problem.size() == 5_000_000);
         run.parts.clear();
-        assert!(Tab::of(&run).contains(&Breakdown), "what was recorded of a run");
+        assert!(Tab::for_record(&run).contains(&Breakdown), "what was recorded of a run");
         run.breakdowns.clear();
         run.spans.clear();
-        assert!(run.problems().len() == 2 && !Tab::of(&run).contains(&Sweep));
-        assert!(!Tab::of(&run).contains(&Breakdown));
+        assert!(run.problems().len() == 2 && !Tab::for_record(&run).contains(&Sweep));
+        assert!(!Tab::for_record(&run).contains(&Breakdown));
         let mut run = sample_run();
         run.descriptor.charts = vec![ChartKind::HeatMap];
         run.rungs[0].runner = warpbook_record::Runner::Library("cuBLAS".into());
         run.breakdowns.clear();
-        assert_eq!(Tab::of(&run), [Ladder, HeatMap, Table, Source, Environment]);
+        assert_eq!(Tab::for_record(&run), [Ladder, HeatMap, Table, Source, Environment]);
         // A later version's record may have only kinds of charts that this one does not know.
         run.descriptor.charts = vec![ChartKind::Other];
-        assert_eq!(Tab::of(&run), [Ladder, Sweep, Roofline, Table, Source, Environment]);
+        assert_eq!(Tab::for_record(&run), [Ladder, Sweep, Roofline, Table, Source, Environment]);
         run.measurements.iter_mut().for_each(|m| m.traffic.clear());
-        assert!(!Tab::of(&run).contains(&Roofline), "no bytes were counted");
+        assert!(!Tab::for_record(&run).contains(&Roofline), "no bytes were counted");
         assert_eq!(Link::parse("?tab=roofline").tab, Some(Roofline));
-        assert!(Tab::of(&sample_run()).contains(&Loss));
+        assert!(Tab::for_record(&sample_run()).contains(&Loss));
     }
 
     #[test]
@@ -354,7 +354,7 @@ mod tests {
         let mut run = training_run();
         let problem = run.main_problem().unwrap().clone();
         // The record also has the training's kernels.
-        assert_eq!(Tab::of(&run), [Tab::Loss, Tab::Profile, Tab::Source, Tab::Environment]);
+        assert_eq!(Tab::for_record(&run), [Tab::Loss, Tab::Profile, Tab::Source, Tab::Environment]);
         let drawn = |run: &Run| -> Vec<&str> {
             training_charts(&Options::default(), run, &problem)
                 .into_iter()
@@ -364,7 +364,7 @@ mod tests {
         };
         assert_eq!(drawn(&run), ["loss", "accuracy", "learning-rate", "loss-scale"], "no norm was computed");
         run.descriptor.charts = vec![ChartKind::Other];
-        assert_eq!(Tab::of(&run)[0], Tab::Loss);
+        assert_eq!(Tab::for_record(&run)[0], Tab::Loss);
         assert_eq!(drawn(&run), ["loss"]);
     }
 }

@@ -8,7 +8,7 @@ use warpbook_record::{Column as Figure, Measurement, Outcome, Problem, Run};
 
 /// Returns the columns: the descriptor's first, then all others that the record has data for.
 fn ladder_columns(run: &Run, problem: &Problem) -> Vec<Figure> {
-    let mut all: Vec<Figure> = LadderTable::of(run, problem).headers.iter().map(|h| h.column).collect();
+    let mut all: Vec<Figure> = LadderTable::for_problem(run, problem).headers.iter().map(|h| h.column).collect();
     let mut add = |column: Figure, after: Option<Figure>| {
         if !all.contains(&column) {
             let at = after.and_then(|a| all.iter().position(|c| *c == a)).map_or(all.len(), |at| at + 1);

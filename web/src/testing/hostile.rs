@@ -12,7 +12,7 @@ use warpbook_record::{ChartKind, Run};
 
 /// Computes everything that the page shows of a record.
 pub fn show(run: &Run) {
-    let _ = (Tab::of(run), facts::sections(run), Summary::of(run), facts::author(run));
+    let _ = (Tab::for_record(run), facts::sections(run), Summary::from_run(run), facts::author(run));
     let all = run.problems();
     for problem in &run.every_problem() {
         let link = Link { problem: Some(ProblemChoice::Id(problem.id.clone())), ..Link::default() };
@@ -48,7 +48,7 @@ pub fn show(run: &Run) {
         ChartKind::ALL.iter().for_each(|kind| harmless(&charts::draw().chart(run, problem, *kind)));
         let _ = problems::like(&all, problem);
     }
-    if let Ok(all) = charts::Comparison::of(&[run, run]) {
+    if let Ok(all) = charts::Comparison::from_runs(&[run, run]) {
         for of in [all.clone(), all.normalised()] {
             harmless(&charts::draw().comparison(&of, true));
             let _ =
@@ -58,7 +58,7 @@ pub fn show(run: &Run) {
             }
         }
     }
-    let board = charts::Board::of(&[("a.json", run), ("<b>", run)]);
+    let board = charts::Board::from_records(&[("a.json", run), ("<b>", run)]);
     for task in &board.tasks {
         harmless(&charts::draw().ranking(task));
         assert_eq!(Link::parse(&Link { board: Some(task.id()), ..Link::default() }.query()).board, Some(task.id()));

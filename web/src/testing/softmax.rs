@@ -19,7 +19,7 @@ fn it_has_a_ladder_a_sweep_a_roofline_and_sources() {
     let run = softmax();
     hostile::show(&run);
     use Tab::{Environment, Ladder, Roofline, Source, Sweep, Table};
-    assert_eq!(Tab::of(&run), [Ladder, Sweep, Roofline, Table, Source, Environment]);
+    assert_eq!(Tab::for_record(&run), [Ladder, Sweep, Roofline, Table, Source, Environment]);
     let problem = run.main_problem().unwrap();
     assert_eq!(problem.label, "65536 × 1024 fp32");
     assert_eq!(quantities::quantities(&run, problem), [Quantity::Bandwidth, Quantity::Time, Quantity::SpeedUp]);
@@ -79,7 +79,7 @@ fn it_is_compared_with_a_second_one() {
     let mut two = open(text.as_bytes()).unwrap();
     two.measurements.iter_mut().flat_map(|m| &mut m.samples_us).for_each(|us| *us *= 2.0);
     let runs = [&one, &two];
-    let all = charts::Comparison::of(&runs).unwrap();
+    let all = charts::Comparison::from_runs(&runs).unwrap();
     assert_eq!(all.problems.len(), 3);
     for of in &all.problems {
         let chart = charts::draw().comparison(&all.at(of[0].unwrap()), false).unwrap();
@@ -95,6 +95,6 @@ fn it_is_compared_with_a_second_one() {
     assert!(same.iter().any(|d| d.name == "Experiment" && d.values[1].as_deref() == Some("softmax")));
     // Records of different experiments cannot be compared.
     let other = super::sample_run();
-    let why = charts::Comparison::of(&[&one, &other]).unwrap_err().to_string();
+    let why = charts::Comparison::from_runs(&[&one, &other]).unwrap_err().to_string();
     assert!(why.contains("different experiments"), "{why}");
 }

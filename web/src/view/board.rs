@@ -24,7 +24,7 @@ pub fn board(app: &App, send: &Send) -> Html {
     let records: Vec<(&str, &Run)> = read.iter().map(|(e, run)| (&*e.name, *run)).collect();
     let published: Vec<&Run> = published.iter().map(|(_, run)| *run).collect();
     // The board is drawn only once all records have been read; otherwise thirty records would draw it thirty times.
-    let board = Board::of(if app.busy() { &[] } else { &records }).with_published(&published);
+    let board = Board::from_records(if app.busy() { &[] } else { &records }).with_published(&published);
     let asked = app.link.board.as_deref().unwrap_or_default();
     let task = board.tasks.iter().find(|t| t.id() == asked).or(board.tasks.first());
     let large = app.class.is_large.then_some("projector");

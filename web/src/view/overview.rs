@@ -43,7 +43,7 @@ pub fn overview(app: &App, send: &Send) -> Html {
                 { pass_on::kept(app, send) }
             </header>
             if shown.is_empty() {
-                <p class="empty">{ "No record is left: change the search." }</p>
+                <p class="empty">{ "No record matches: change the search." }</p>
             }
             { cards(app, send, "Your records", &group(0, false)) }
             { cards(app, send, "Experiments", &group(0, true)) }

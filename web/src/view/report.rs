@@ -17,7 +17,7 @@ pub fn report(app: &App, send: &Send) -> Html {
             <header class="heading">
                 { heading(report.heading()) }
                 <p class="policy unprinted">
-                    { "Charts that you chose, with your notes. They stay in this browser until you take them out." }
+                    { "Charts that you chose, with your notes. They stay in this browser until you remove them." }
                 </p>
             </header>
             <div class="toolbar unprinted">

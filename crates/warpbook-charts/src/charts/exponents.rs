@@ -45,7 +45,7 @@ struct Fate {
 impl ExponentRow {
     /// Counts the exponents of these numbers.
     #[must_use]
-    pub fn of(name: impl Into<String>, values: impl IntoIterator<Item = f32>) -> Self {
+    pub fn from_values(name: impl Into<String>, values: impl IntoIterator<Item = f32>) -> Self {
         let mut row = Self { name: name.into(), ..Self::default() };
         for value in values {
             match value {

@@ -210,7 +210,8 @@ impl Ladder<'_> {
         }
         let m = row.measurement;
         let ours = self.run.on_device(m);
-        let least = "beyond what the measured ceilings allow, which are the best of the lab's own kernels and no limit of the device";
+        let least =
+            "beyond the measured ceilings, which the lab's best kernels reached and which are no limits of the device";
         if let Some(c) = self.ceiling().filter(|c| us < c.us && ours) {
             let moved = c.level.and_then(|level| m.traffic.iter().find(|t| t.level == level)).map(|t| t.bytes);
             let counted = !m.traffic.is_empty();

@@ -1,5 +1,5 @@
 use crate::charts::diagram::{Diagram, Timeline};
-use crate::draw::text::words::{counted, significant, time};
+use crate::draw::text::words::{counted, listed, percent, significant, time};
 use crate::draw::{Chart, ChartError, Options, clean};
 use crate::record::{device, heading, joined, label, missing, names, pass, usable};
 use warpbook_record::{Problem, Run, Span};
@@ -48,8 +48,11 @@ impl Options {
         let mut phrases = Vec::new();
         // If the work passes over its inputs many times, only one pass was recorded.
         let what = if problem.passes > 1 { pass(run) } else { "run".into() };
-        let mut diagram = Diagram::new(&format!("{}: one {what} over time", heading(run)))
-            .subtitle(&joined([device(run), label(problem), format!("0 to {}", time(until))]))
+        let titled: Vec<(String, &[&Span])> =
+            shown.iter().map(|(id, spans)| (names(run, id).0, spans.as_slice())).collect();
+        let topic = format!("{}: one {what} over time", heading(run));
+        let mut diagram = Diagram::new(&claim(&titled))
+            .subtitle(&joined([topic, device(run), label(problem), format!("0 to {}", time(until))]))
             .table(["rung", "operation", "name", "stream", "start (µs)", "duration (µs)"]);
         for (id, spans) in &shown {
             let title = names(run, id).0;
@@ -59,8 +62,6 @@ impl Options {
                     streams.push(&span.stream);
                 }
             }
-            // Streams have a number or a name, such as "host" or "cuda:1 copies".
-            let is_number = |s: &str| s.starts_with(|c: char| c.is_ascii_digit());
             let lane = |s: &&str| if is_number(s) { format!("stream {s}") } else { clean(s) };
             let lanes: Vec<String> = streams.iter().map(lane).collect();
             let mut drawn =
@@ -82,7 +83,9 @@ impl Options {
             diagram = diagram.row(&sentence).put(drawn);
         }
         diagram
-            .note("As recorded, which lengthens the gaps between kernels. What is too short for its name has no text.")
+            .note(
+                "Recording lengthens the gaps between kernels. Spans that are too short for their names have no text.",
+            )
             .describe(&format!(
                 "Timelines of what {} did in one {what}, {}: {}.",
                 device(run),
@@ -98,6 +101,50 @@ const HOST: &str = "host";
 /// Names of two kinds: copies, and kernels that belong to a host range.
 const COPIES: &str = "copies";
 const KERNELS: &str = "kernels";
+
+/// Returns the finding: the share of its time in which a rung has no work on the device, or in any lane if there are
+/// several devices or ranks. Of many rungs the first two are named. Where only the host was recorded, it has its time.
+fn claim(rungs: &[(String, &[&Span])]) -> String {
+    let shown = &rungs[..rungs.len().min(2)];
+    let one_device = |(_, spans): &(String, &[&Span])| spans.iter().all(|s| s.stream == HOST || is_number(&s.stream));
+    let who = if shown.iter().all(one_device) { "The device is" } else { "All lanes are" };
+    // Where only the host was recorded, nothing is known about the device.
+    if shown.iter().any(|(_, spans)| spans.iter().all(|s| s.stream == HOST)) {
+        let end = |spans: &[&Span]| time(spans.iter().map(|s| s.end_us()).fold(0.0, f64::max));
+        let times = shown.iter().map(|(name, spans)| format!("“{name}” for {}", end(spans)));
+        return format!("The host works on {}", listed(&times.collect::<Vec<_>>()));
+    }
+    // A shorter idle time would be written as 0 %.
+    match shown.iter().all(|(_, spans)| idle(spans) < 0.005) {
+        true => {
+            let names: Vec<String> = shown.iter().map(|(name, _)| format!("“{name}”")).collect();
+            format!("Less than 0.5 % of {} is idle time", listed(&names))
+        }
+        false => {
+            let shares = shown.iter().map(|(name, spans)| format!("{} of “{name}”", percent(idle(spans))));
+            format!("{who} idle for {}", listed(&shares.collect::<Vec<_>>()))
+        }
+    }
+}
+
+/// Returns the share of the time from the first span to the end of the last in which only the host has work.
+fn idle(spans: &[&Span]) -> f64 {
+    let from = spans.iter().map(|s| s.start_us).fold(f64::INFINITY, f64::min);
+    let to = spans.iter().map(|s| s.end_us()).fold(0.0, f64::max);
+    let mut works: Vec<&&Span> = spans.iter().filter(|s| s.stream != HOST).collect();
+    works.sort_by(|a, b| a.start_us.total_cmp(&b.start_us));
+    let (mut end, mut gaps) = (from, 0.0);
+    for span in works {
+        gaps += (span.start_us - end).max(0.0);
+        end = end.max(span.end_us());
+    }
+    (gaps + to - end) / (to - from)
+}
+
+/// Returns true for a stream with a number; other streams have a name, such as "host" or "cuda:1 copies".
+fn is_number(stream: &str) -> bool {
+    stream.starts_with(|c: char| c.is_ascii_digit())
+}
 
 /// Counts the spans in a timeline's lanes.
 fn on_lanes(spans: &[&Span], streams: &[&str]) -> String {
@@ -176,5 +223,47 @@ impl<'a> Kinds<'a> {
         found.retain(|(kind, _, of)| of.len() > 1 || [COPIES, KERNELS, HOST].contains(kind));
         found.sort_by(|a, b| b.1.total_cmp(&a.1));
         found.into_iter().take(KINDS).map(|(kind, ..)| kind).filter(|k| !clean(k).is_empty()).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn span(stream: &str, start_us: f64, duration_us: f64) -> Span {
+        Span {
+            rung: "a".into(),
+            problem: Problem::new("p", "p", Vec::new(), warpbook_record::Dtype::F32),
+            name: "".into(),
+            operation: "".into(),
+            stream: stream.into(),
+            start_us,
+            duration_us,
+            bytes: None,
+            correlation: None,
+        }
+    }
+
+    #[test]
+    fn a_title_has_the_share_of_idle_time() {
+        let check = |rungs: &[&[Span]], expect: &str| {
+            let spans: Vec<Vec<&Span>> = rungs.iter().map(|spans| spans.iter().collect()).collect();
+            let named = spans.iter().zip('A'..).map(|(spans, name)| (name.to_string(), spans.as_slice()));
+            assert_eq!(claim(&named.collect::<Vec<_>>()), expect);
+        };
+        // Two streams overlap, and nothing runs from 6 to 10 us; the second rung has no gap.
+        let gap = [span("2", 10.0, 2.0), span("0", 2.0, 3.0), span("1", 3.0, 3.0)];
+        check(&[&gap], "The device is idle for 40 % of “A”");
+        let full = [span("0", 0.0, 5.0), span("0", 5.0, 5.0)];
+        check(&[&gap, &full], "The device is idle for 40 % of “A” and 0 % of “B”");
+        check(&[&full], "Less than 0.5 % of “A” is idle time");
+        check(&[&full, &full, &gap], "Less than 0.5 % of “A” and “B” is idle time");
+        // The host begins and ends alone.
+        check(&[&[span("host", 0.0, 10.0), span("0", 1.0, 8.0)]], "The device is idle for 20 % of “A”");
+        check(&[&[span("host", 0.0, 10.0)], &full], "The host works on “A” for 10.0 µs and “B” for 10.0 µs");
+        check(
+            &[&[span("rank 0 compute", 0.0, 1.0), span("rank 1 compute", 3.0, 1.0)]],
+            "All lanes are idle for 50 % of “A”",
+        );
     }
 }

@@ -426,10 +426,21 @@ fn most_in_words(times: &[PhaseTime]) -> String {
     roles.dedup();
     let most = |role: Role| {
         let largest = times.iter().filter(|t| t.role == role).max_by(|a, b| a.share.total_cmp(&b.share))?;
-        let whose = if role == Role::Every { "warps" } else { role.label() };
-        Some(format!(", {} of the {whose}' time in {}", percent(largest.share), clean(&largest.phase)))
+        Some(format!(", {} of the {}' time in {}", percent(largest.share), whose(role), clean(&largest.phase)))
     };
     roles.into_iter().filter_map(most).collect()
+}
+
+/// Returns the finding about the warps that compute: the phase in which they spend most of their time.
+fn claim(times: &[PhaseTime]) -> Option<String> {
+    let role = times.first()?.role;
+    let most = times.iter().filter(|t| t.role == role).max_by(|a, b| a.share.total_cmp(&b.share))?;
+    Some(format!("{} spend {} of their time in {}", whose(role), percent(most.share), clean(&most.phase)))
+}
+
+/// Returns the noun for the warps of a role.
+fn whose(role: Role) -> &'static str {
+    if role == Role::Every { "warps" } else { role.label() }
 }
 
 fn frame(options: &Options, run: &Run, x: &Xray, picture: &Picture<'_>) -> Frame {
@@ -512,13 +523,15 @@ fn frame(options: &Options, run: &Run, x: &Xray, picture: &Picture<'_>) -> Frame
     let rung = names(run, &x.rung).0;
     let blocks = x.kernels.iter().fold(0u64, |sum, k| sum.saturating_add(k.blocks));
     let end = time(x.end_ns() as f64 / 1e3);
-    let whose = named.map(|name| format!(", of which {name} is the largest"));
-    let most = whose.unwrap_or_default() + &most_in_words(&x.phase_times(largest));
+    let among = named.map(|name| format!(", of which {name} is the largest"));
+    let phases = x.phase_times(largest);
+    let most = among.unwrap_or_default() + &most_in_words(&phases);
+    let topic = format!("the activity of every SM in {end}");
     Frame {
         width: options.px(),
-        title: format!("{rung}: the activity of every SM in {end}"),
+        title: format!("“{rung}”: {}", claim(&phases).unwrap_or_else(|| topic.clone())),
         subtitle: joined([
-            heading(run),
+            format!("{}: {topic}", heading(run)),
             device(run),
             label(&x.problem),
             counted(usize::try_from(blocks).unwrap_or(usize::MAX), "block"),

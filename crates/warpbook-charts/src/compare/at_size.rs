@@ -10,7 +10,7 @@ impl Options {
     /// Returns [`ChartError::NotComparable`] if experiments differ; [`ChartError::NothingToDraw`] if fewer than two records of that size or more than
     /// [`MAX_RECORDS`](crate::MAX_RECORDS) are given, or no rung has a figure in two of them.
     pub fn compare(&self, runs: &[&Run], problem_size: u64) -> Result<Chart, ChartError> {
-        let comparison = Comparison::of(runs)?;
+        let comparison = Comparison::from_runs(runs)?;
         let of_size = |p: &&Problem| p.size() == problem_size;
         let size = || match clean(&runs[0].descriptor.axis.unit) {
             unit if unit.is_empty() => format!("size {problem_size}"),

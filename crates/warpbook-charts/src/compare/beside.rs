@@ -15,7 +15,7 @@ pub fn beside(own: &Run, published: &Run) -> String {
     match kinds {
         [false, true] => {
             return format!(
-                "Your record is from a CPU, {here}: its times are not compared with those of the published {there}."
+                "Your record is from a CPU, {here}: its times are not compared with the published times of {there}."
             );
         }
         [true, false] => {
@@ -23,7 +23,7 @@ pub fn beside(own: &Run, published: &Run) -> String {
         }
         _ => {}
     }
-    let both = match Comparison::of(&[published, own]) {
+    let both = match Comparison::from_runs(&[published, own]) {
         Ok(both) => both,
         Err(e) => return format!("Your record cannot be compared with the published one from {there}: {e}"),
     };

@@ -137,7 +137,7 @@ impl<'a> Comparison<'a> {
     /// Returns [`ChartError::NotComparable`] if experiments differ or sizes have different meanings;
     /// [`ChartError::NothingToDraw`] for fewer than two records or more than [`MAX_RECORDS`], or if they share no
     /// problem.
-    pub fn of(runs: &[&'a Run]) -> Result<Self, ChartError> {
+    pub fn from_runs(runs: &[&'a Run]) -> Result<Self, ChartError> {
         same_meaning(runs)?;
         let nothing = |why: &str| Err(ChartError::NothingToDraw(why.into()));
         match runs.len() {

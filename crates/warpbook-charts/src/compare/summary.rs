@@ -20,7 +20,7 @@ pub struct Counts {
 impl Counts {
     /// Returns the count of a verdict.
     #[must_use]
-    pub fn of(&self, verdict: Verdict) -> usize {
+    pub fn count(&self, verdict: Verdict) -> usize {
         self.by[verdict as usize]
     }
 
@@ -28,7 +28,7 @@ impl Counts {
     #[must_use]
     pub fn sentence(&self) -> String {
         let phrases =
-            Verdict::ALL.iter().filter(|v| self.of(**v) > 0).map(|v| format!("{} {}", self.of(*v), v.label()));
+            Verdict::ALL.iter().filter(|v| self.count(**v) > 0).map(|v| format!("{} {}", self.count(*v), v.label()));
         phrases.collect::<Vec<_>>().join(", ")
     }
 }
@@ -116,7 +116,7 @@ impl<'a> Comparison<'a> {
         });
         if counts.moved_unchanged > 0 {
             let n = counts.moved_unchanged;
-            let all = counts.of(Verdict::Improved) + counts.of(Verdict::Worse);
+            let all = counts.count(Verdict::Improved) + counts.count(Verdict::Worse);
             parts.push(match () {
                 () if n == all && n == 1 => "the one that moved has the same source in both".into(),
                 () if n == all => "all that moved have the same source in both".into(),

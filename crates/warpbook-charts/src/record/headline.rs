@@ -12,7 +12,7 @@ use warpbook_record::{Measurement, Outcome, Problem, Quantity, Run, Runner, Trai
 const MOST_AGAINST: usize = 3;
 /// Largest number of comparisons in the sentence.
 const MOST_SAID: usize = 2;
-const OVER_FRAMEWORK: &str = "Over frameworks";
+const VS_FRAMEWORKS: &str = "vs frameworks";
 
 const FASTEST: &str = " is the fastest";
 const RATIO: &str = "Times as fast";
@@ -198,7 +198,7 @@ fn named_pair<'a>(run: &'a Run, problem: &Problem) -> Option<(&'a Measurement, &
 /// Makes the tile for the share of the bound that a measurement reached.
 fn bound_tile(run: &Run, m: &Measurement) -> Option<HeadlineTile> {
     let (bound, share) = run.bound(m).zip(run.fraction_of_bound(m)).filter(|(_, share)| share.is_finite())?;
-    Some(HeadlineTile::new("Of its bound", percent(share), bound_name(&bound) + excess_reason(&bound, share)))
+    Some(HeadlineTile::new("% of bound", percent(share), bound_name(&bound) + excess_reason(&bound, share)))
 }
 
 /// Makes the tile for the check of a sound measurement, which always passed.
@@ -261,10 +261,10 @@ fn against(run: &Run, problem: &Problem, fastest: &Measurement, us: f64) -> Vec<
     let external = run.fastest_of(problem, |r| matches!(r.runner, Runner::External(_)));
     let baseline = run.baseline(problem).and_then(|m| Some((m, usable(m.median_us())?)));
     let others = [
-        (OVER_FRAMEWORK, external),
-        ("Over libraries", run.fastest_library(problem)),
-        ("Over kernels", run.fastest_kernels(problem)),
-        ("Over the baseline", baseline),
+        (VS_FRAMEWORKS, external),
+        ("vs libraries", run.fastest_library(problem)),
+        ("vs kernels", run.fastest_kernels(problem)),
+        ("vs the baseline", baseline),
     ];
     let mut seen = vec![fastest.rung.as_str()];
     let mut found = Vec::new();
@@ -291,7 +291,7 @@ pub(crate) fn claim(run: &Run, problem: &Problem) -> Option<String> {
     };
     let framework = run.fastest_of(problem, |r| matches!(r.runner, Runner::External(_)));
     let framework = framework.and_then(|(m, _)| run.rung(&m.rung)?.framework()).map(without_version);
-    let other = match framework.filter(|_| kind == OVER_FRAMEWORK) {
+    let other = match framework.filter(|_| kind == VS_FRAMEWORKS) {
         Some(framework) if !framework.is_empty() => format!("{} best", possessive(&framework)),
         _ => other,
     };

@@ -67,13 +67,13 @@ pub struct LadderTableRow {
 /// reason for missing figures.
 #[must_use]
 pub fn ladder_table(run: &Run, problem: &Problem) -> Table {
-    LadderTable::of(run, problem).table()
+    LadderTable::for_problem(run, problem).table()
 }
 
 impl LadderTable {
     /// Makes the table with the columns of the record's descriptor, or a general set if this version knows none of them.
     #[must_use]
-    pub fn of(run: &Run, problem: &Problem) -> Self {
+    pub fn for_problem(run: &Run, problem: &Problem) -> Self {
         Self::with(run, problem, &columns(run))
     }
 

@@ -10,7 +10,7 @@ use crate::record::verdict::verdict;
 use warpbook_record::{Column, Measurement, Problem, Quantity, Run};
 
 /// The definition of peak memory that charts show as a remark.
-pub(crate) const OF_PEAK_MEMORY: &str = "Peak memory: the most of the device's memory that was held at once.";
+pub(crate) const OF_PEAK_MEMORY: &str = "Peak memory: the most device memory in use at any time.";
 
 /// A quantity with the words that a record uses for it.
 #[derive(Debug, Clone, PartialEq)]
@@ -79,18 +79,18 @@ impl Measure {
         let problem_label = label(problem);
         match self.quantity {
             Quantity::Bandwidth if problem.bytes == 0 => {
-                Some(format!("No bytes are known of {problem_label}, so it has no bandwidth."))
+                Some(format!("The bytes of {problem_label} are not known, so it has no bandwidth."))
             }
             Quantity::Throughput if problem.flops == 0 => {
-                Some(format!("No operations are known of {problem_label}, so it has no FLOP/s."))
+                Some(format!("The operations of {problem_label} are not known, so it has no FLOP/s."))
             }
             Quantity::ItemRate if problem.items.unwrap_or(0) == 0 => {
-                Some(format!("No items are known of {problem_label}, so it has no {}.", self.name()))
+                Some(format!("The items of {problem_label} are not known, so it has no {}.", self.name()))
             }
             Quantity::PeakMemory
                 if run.measurements.iter().all(|m| m.problem != *problem || peak_bytes(m).is_none()) =>
             {
-                Some(format!("No peak memory was counted of {problem_label}."))
+                Some(format!("Peak memory was not counted for {problem_label}."))
             }
             _ => None,
         }

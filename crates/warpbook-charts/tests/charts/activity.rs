@@ -1,6 +1,6 @@
 //! Tests of the charts that show a device's activity in one run.
 
-use crate::common::{cell, check_layout, check_svg};
+use crate::common::{cell, check_layout, check_svg, check_title};
 use crate::sample;
 use warpbook_charts::*;
 use warpbook_record::{ChartKind, MemoryLevel};
@@ -87,6 +87,9 @@ fn runs_are_drawn_over_time() {
     check_svg(&chart);
     check_layout(&chart);
     let shown = chart.svg.as_str();
+    // Nothing runs from 12 to 15 and from 41 to 50 of 58 us.
+    assert_eq!(chart.title, "The device is idle for 21 % of “Fused in a graph”");
+    check_title(&chart);
     // Only the fastest rung is drawn, since the baseline was not recorded.
     assert!(shown.contains(">stream 1<") && shown.contains(">weight gradient<"), "{shown}");
     assert_eq!(chart.table.rows.len(), 4, "what has no time is left out");
@@ -239,7 +242,7 @@ fn clocks_and_watts_are_drawn_over_time() {
     let said = power_in_words(&run, &problem);
     assert_eq!(
         said[0],
-        "Unfused, in the second half: 600 TFLOP/s, 1430 MHz, 690 W, the driver reported in 20 of 20 readings that the power cap held the clocks down."
+        "Unfused, in the second half: 600 TFLOP/s, 1430 MHz, 690 W, the power cap limited the clocks in 20 of 20 readings, as the driver reports."
     );
     assert!(said[1].contains("400 W") && said[1].contains("in 0 of 20 readings"), "{said:?}");
     assert_eq!(said[2], "The power cap is 700 W.");
@@ -247,6 +250,12 @@ fn clocks_and_watts_are_drawn_over_time() {
     for chart in &drawn {
         check_svg(chart);
         check_layout(chart);
+    }
+    assert_eq!(drawn[0].title, "The clock of all 2 rungs settles at 1430 MHz");
+    assert_eq!(drawn[1].title, "“Unfused” draws the most power, 690 W on average; “Fused” draws 400 W");
+    for chart in [Options::phone().clocks(&run, &problem), Options::phone().power(&run, &problem)].map(Result::unwrap) {
+        check_layout(&chart);
+        check_title(&chart);
     }
     assert_eq!(drawn[0].table.headers, ["seconds from the first run", "Unfused", "Fused"]);
     assert_eq!(drawn[1].table.headers[3], "power cap");

@@ -31,7 +31,7 @@ fn each_person_is_once_at_a_task_with_their_best() {
         person_record(None, 3.0),
     );
     let records = [("a.json", &ada), ("b.json", &bob), ("a2.json", &again), ("carl.json", &nameless)];
-    let board = Board::of(&records);
+    let board = Board::from_records(&records);
     assert_eq!(board.people, ["Ada", "Bob", "carl"]);
     assert_eq!(board.tasks.len(), ada.problems().len());
     for task in &board.tasks {
@@ -51,7 +51,7 @@ fn each_person_is_once_at_a_task_with_their_best() {
 #[test]
 fn published_records_are_lines_and_nobody() {
     let (ada, published) = (person_record(Some("Ada"), 2.0), person_record(None, 1.0));
-    let board = Board::of(&[("a.json", &ada)]).with_published(&[&published]);
+    let board = Board::from_records(&[("a.json", &ada)]).with_published(&[&published]);
     assert_eq!(board.people, ["Ada"]);
     for task in &board.tasks {
         assert_eq!((names(task), task.published.len()), (vec!["Ada".to_owned()], 1), "{}", task.name());
@@ -61,7 +61,7 @@ fn published_records_are_lines_and_nobody() {
         assert!(chart.svg.as_str().contains(&format!(">{}, ", task.published[0].0)), "{}", chart.svg.as_str());
         assert_eq!(chart.table.rows.len(), 1);
     }
-    assert!(Board::of(&[]).with_published(&[&published]).tasks.is_empty());
+    assert!(Board::from_records(&[]).with_published(&[&published]).tasks.is_empty());
 }
 
 #[test]
@@ -70,7 +70,7 @@ fn another_device_or_another_cache_is_another_task() {
         (person_record(Some("Ada"), 1.0), person_record(Some("Bob"), 1.0), person_record(Some("Carl"), 1.0));
     two.environment.device.name = "Other".into();
     three.policy.l2 = warpbook_record::L2State::Cold;
-    let board = Board::of(&[("a", &one), ("b", &two), ("c", &three)]);
+    let board = Board::from_records(&[("a", &one), ("b", &two), ("c", &three)]);
     let all: Vec<(Vec<String>, Vec<String>)> = board.tasks.iter().map(|t| (names(t), t.absent.clone())).collect();
     assert_eq!(board.tasks.len(), 3 * one.problems().len());
     assert!(all.iter().all(|(there, absent)| there.len() == 1 && absent.len() == 2), "{all:?}");
@@ -84,7 +84,7 @@ fn another_device_or_another_cache_is_another_task() {
 fn what_was_not_checked_does_not_count_and_is_named() {
     let (mut none, mut some) = (person_record(Some("Ada"), 1.0), person_record(Some("Bob"), 1.0));
     drop_checks(&mut none, |_| true);
-    let board = Board::of(&[("b", &some)]);
+    let board = Board::from_records(&[("b", &some)]);
     let (fastest, best) = board.tasks[0].entries[0].best.unwrap();
     let (rung, problem) = (fastest.rung.clone(), fastest.problem.clone());
     let mut wrong = some.clone();
@@ -92,7 +92,7 @@ fn what_was_not_checked_does_not_count_and_is_named() {
     drop_checks(&mut some, |m| m.rung == rung);
     wrong.measurements.iter_mut().filter(|m| m.rung == rung).flat_map(|m| &mut m.check).for_each(|c| c.passed = false);
 
-    let board = Board::of(&[("a", &none), ("b", &some), ("c", &wrong)]);
+    let board = Board::from_records(&[("a", &none), ("b", &some), ("c", &wrong)]);
     let task = board.tasks.iter().find(|t| *t.problem == problem).unwrap();
     assert_eq!(names(task), ["Bob", "Carl"]);
     assert!(task.ranked().all(|(_, m, us)| m.rung != rung && us > best));
@@ -104,16 +104,16 @@ fn what_was_not_checked_does_not_count_and_is_named() {
     );
     let chart = draw().ranking(task).unwrap();
     assert!(chart.svg.as_str().contains("1 person is without a checked figure"));
-    let nobody = Board::of(&[("a", &none)]);
+    let nobody = Board::from_records(&[("a", &none)]);
     assert!(draw().ranking(&nobody.tasks[0]).unwrap_err().to_string().starts_with("Nobody has a checked figure"));
-    assert!(Board::of(&[]).tasks.is_empty());
+    assert!(Board::from_records(&[]).tasks.is_empty());
 }
 
 #[test]
 fn a_learners_own_kernel_counts_before_the_ladders() {
     let mut run = person_record(Some("Ada"), 1.0);
     let problem = run.main_problem().unwrap().clone();
-    let base = Board::of(&[("a", &run)]);
+    let base = Board::from_records(&[("a", &run)]);
     let ladder = base.tasks.iter().find(|t| *t.problem == problem).unwrap().ranked().next().unwrap().2;
     let rung = run.rungs.iter().find(|r| matches!(r.runner, Runner::Kernels { .. })).unwrap().clone();
     let source = Source { path: "live/mine.cu", text: "" };
@@ -126,7 +126,7 @@ fn a_learners_own_kernel_counts_before_the_ladders() {
         ..rung
     });
     run.measurements.push(sample::measured("mine", &problem, ladder * 10.0, 0.01));
-    let board = Board::of(&[("a", &run)]);
+    let board = Board::from_records(&[("a", &run)]);
     let task = board.tasks.iter().find(|t| *t.problem == problem).unwrap();
     let (entry, m, _) = task.ranked().next().unwrap();
     assert_eq!((&*m.rung, &*entry.rung), ("mine", "Mine"));
@@ -140,7 +140,7 @@ fn the_board_is_drawn_as_it_was() {
         .map(|i| (format!("{i}.json"), person_record(Some(&format!("Learner {i}")), 1.0 + f64::from(i * i) / 90.0)))
         .collect();
     let named: Vec<(&str, &Run)> = records.iter().map(|(n, r)| (n.as_str(), r)).collect();
-    let board = Board::of(&named);
+    let board = Board::from_records(&named);
     let chart = draw().ranking(&board.tasks[0]).unwrap();
     check_svg(&chart);
     check_layout(&chart);

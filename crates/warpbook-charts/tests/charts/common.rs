@@ -96,6 +96,13 @@ pub fn check_svg(chart: &Chart) {
     assert!(chart.table.rows.iter().all(|r| r.len() == chart.table.headers.len()), "{:?}", chart.table);
 }
 
+/// Checks that all of a chart's title is drawn, on as many lines as it needs.
+pub fn check_title(chart: &Chart) {
+    let lines: Vec<String> = texts(chart).into_iter().map(|(.., text)| text).collect();
+    let whole = (1..=lines.len().min(4)).any(|n| lines[..n].join(" ") == chart.title);
+    assert!(whole, "{:?} is not drawn whole: {:?}", chart.title, &lines[..lines.len().min(5)]);
+}
+
 /// Returns the texts of a chart with their boxes in CSS pixels: (left, right, y, text). Widths are approximately the widths of DejaVu Sans.
 pub fn texts(chart: &Chart) -> Vec<(f64, f64, f64, String)> {
     let document = roxmltree::Document::parse(chart.svg.as_str()).unwrap();

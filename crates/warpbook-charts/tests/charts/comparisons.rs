@@ -55,7 +55,7 @@ fn rows_are_judged_counted_and_put_in_a_sentence() {
     let one = sample::products();
     let p = sample::cube(4096, Dtype::Bf16);
     let at = |two: &Run| {
-        let comparison = Comparison::of(&[&one, two]).unwrap().at(&p);
+        let comparison = Comparison::from_runs(&[&one, two]).unwrap().at(&p);
         check(&comparison);
         (comparison.sentence(1), verdict(&comparison, "01_naive"), verdict(&comparison, "14_overlapped_store"))
     };
@@ -71,14 +71,14 @@ fn rows_are_judged_counted_and_put_in_a_sentence() {
         ),
         "{said}"
     );
-    let all = Comparison::of(&[&one, &two]).unwrap().sentence(1);
+    let all = Comparison::from_runs(&[&one, &two]).unwrap().sentence(1);
     assert!(all.contains("Naive 2.00× as fast at ") && all.contains(" more; "), "several problems are named: {all}");
     // A difference of 2 % is within noise.
     assert_eq!(at(&scaled(&one, "01_naive", 1.02)).1, Verdict::WithinNoise);
     let mut without = one.clone();
     without.measurements.retain(|m| m.rung != "01_naive");
     assert_eq!(at(&without).1, Verdict::Missing);
-    let back = Comparison::of(&[&without, &one]).unwrap().at(&p);
+    let back = Comparison::from_runs(&[&without, &one]).unwrap().at(&p);
     assert_eq!(verdict(&back, "01_naive"), Verdict::New);
     assert!(
         draw().comparison(&back, false).unwrap().svg.as_str().contains("Naive (only in record 2)"),
@@ -92,7 +92,7 @@ fn a_library_that_moved_is_drift_and_can_be_taken_out() {
     let one = sample::products();
     let p = sample::cube(4096, Dtype::Bf16);
     let slower = scaled(&one, "", 1.2);
-    let comparison = Comparison::of(&[&one, &slower]).unwrap().at(&p);
+    let comparison = Comparison::from_runs(&[&one, &slower]).unwrap().at(&p);
     check(&comparison);
     let drift = comparison.drift(1).unwrap();
     assert!(drift.moved() && drift.foreign && (drift.factor - 1.0 / 1.2).abs() < 1e-9, "{drift:?}");
@@ -103,12 +103,12 @@ fn a_library_that_moved_is_drift_and_can_be_taken_out() {
     assert!(normalised.sentence(1).contains("taken out"), "{}", normalised.sentence(1));
     // If one of two libraries changes, either the median partly follows or that library is named.
     let one_moved = scaled(&one, "cublaslt", 1.04);
-    let said = Comparison::of(&[&one, &one_moved]).unwrap().at(&p).sentence(1);
+    let said = Comparison::from_runs(&[&one, &one_moved]).unwrap().at(&p).sentence(1);
     assert!(said.contains("within noise on the whole, but drifted: cuBLASLt, best of 32 by 3.8 % (slower)"), "{said}");
     // A difference between two devices is not drift.
     let mut other = slower;
     other.environment.device.name = "Tesla T4".into();
-    let comparison = Comparison::of(&[&one, &other]).unwrap().at(&p);
+    let comparison = Comparison::from_runs(&[&one, &other]).unwrap().at(&p);
     assert!(comparison.drift(1).is_none() && !comparison.sentence(1).contains("drift"));
 }
 
@@ -130,13 +130,13 @@ fn a_kernel_of_the_same_text_is_unchanged() {
     let one = with_source(&base, text, "one");
     let p = sample::problem(5_000_000);
     let unchanged = |two: &Run| {
-        let comparison = Comparison::of(&[&one, two]).unwrap().at(&p);
+        let comparison = Comparison::from_runs(&[&one, two]).unwrap().at(&p);
         check(&comparison);
         comparison.rows.iter().find(|r| r.rung == "02_fused").unwrap().cells[1].unchanged
     };
     let slower = scaled(&one, "", 1.5);
     assert!(unchanged(&slower));
-    let comparison = Comparison::of(&[&one, &slower]).unwrap().at(&p);
+    let comparison = Comparison::from_runs(&[&one, &slower]).unwrap().at(&p);
     assert!(
         comparison.sentence(1).contains("kernels of unchanged source drifted by 33 % (slower)"),
         "{}",
@@ -164,7 +164,7 @@ fn what_differs_is_said_of_each_row_and_shown_anyway() {
     let check_row = |change: &dyn Fn(&mut Run), rung: &str, expect: &str| {
         let mut two = one.clone();
         change(&mut two);
-        let comparison = Comparison::of(&[&one, &two]).unwrap().at(&p);
+        let comparison = Comparison::from_runs(&[&one, &two]).unwrap().at(&p);
         check(&comparison);
         let row = comparison.rows.iter().find(|r| r.rung == rung).unwrap();
         if expect.is_empty() {
@@ -203,7 +203,7 @@ fn what_differs_is_said_of_each_row_and_shown_anyway() {
 fn two_to_eight_records_of_one_experiment_are_compared() {
     let one = sample::h200();
     let says = |runs: &[&Run], expect: &str| {
-        let why = Comparison::of(runs).unwrap_err().to_string();
+        let why = Comparison::from_runs(runs).unwrap_err().to_string();
         assert!(why.contains(expect) && why.ends_with('.'), "{why}");
     };
     says(&[], "no record");
@@ -212,7 +212,7 @@ fn two_to_eight_records_of_one_experiment_are_compared() {
     says(&[&one, &sample::softmax()], "different experiments");
     let eight: Vec<Run> = (0..8).map(|i| scaled(&one, "02_fused", 1.0 - 0.08 * f64::from(i))).collect();
     // One problem is enough here: all charts of all problems of eight records take minutes.
-    let comparison = Comparison::of(&eight.iter().collect::<Vec<_>>()).unwrap();
+    let comparison = Comparison::from_runs(&eight.iter().collect::<Vec<_>>()).unwrap();
     let comparison = comparison.at(one.main_problem().unwrap());
     check(&comparison);
     assert!(comparison.sentence(7).starts_with("record 8 against record 1: "), "{}", comparison.sentence(7));
@@ -288,7 +288,7 @@ fn labels_say_what_tells_records_apart() {
     assert_eq!(labels(&|r| r.created = "2026-12-24T18:30:00Z".into()), ["2026-11-21", "2026-12-24"]);
     assert_eq!(labels(&|r| r.created = "2026-11-21T18:30:00Z".into()), ["2026-11-21 08:00", "2026-11-21 18:30"]);
     assert_eq!(labels(&|_| {}), ["record 1", "record 2"]);
-    let comparison = Comparison::of(&[&one, &one]).unwrap().labelled(&["before <b>".into(), String::new()]);
+    let comparison = Comparison::from_runs(&[&one, &one]).unwrap().labelled(&["before <b>".into(), String::new()]);
     assert_eq!(comparison.labels, ["before <b>", "record 2"]);
     assert!(draw().comparison(&comparison, false).unwrap().svg.as_str().contains(">before &lt;b&gt; (1×)</text>"));
 }
@@ -299,7 +299,7 @@ fn the_noise_rule_and_problems_apart_are_said() {
     let one = sample::h200();
     let mut two = one.clone();
     two.measurements.retain(|m| m.problem.size() <= 5_000_000);
-    let comparison = Comparison::of(&[&one, &two]).unwrap();
+    let comparison = Comparison::from_runs(&[&one, &two]).unwrap();
     assert_eq!((comparison.problems.len(), comparison.apart), (4, 3));
     assert!(comparison.sentence(1).contains("3 problems not in every record"), "{}", comparison.sentence(1));
 }

@@ -80,7 +80,7 @@ fn an_emulated_row_is_in_no_chart_of_times() {
                 assert_eq!(values(&chart, "emulated+mine"), [""; 0], "{quantity:?} of {}", run.title);
             }
         }
-        check_table(&LadderTable::of(&run, &problem));
+        check_table(&LadderTable::for_problem(&run, &problem));
     }
     // A kind is missing if no sample has such a chart.
     let missing: Vec<ChartKind> = ChartKind::ALL.into_iter().filter(|kind| !drawn.contains(kind)).collect();
@@ -135,18 +135,18 @@ fn a_sweep_names_an_emulated_rung_once_and_only_for_its_own_work() {
 #[test]
 fn comparisons_and_boards_list_an_emulated_row() {
     let (one, two) = (sample::products(), with_emulated(&sample::products()));
-    let compared = Comparison::of(&[&two, &two]).unwrap().at(&sample::cube(4096, Dtype::Bf16));
+    let compared = Comparison::from_runs(&[&two, &two]).unwrap().at(&sample::cube(4096, Dtype::Bf16));
     comparisons::check(&compared);
     let row = compared.rows.iter().find(|r| r.rung == "emulated+mine").expect("the row is listed");
     assert!(row.cells.iter().all(|c| c.us.is_none() && c.verdict.is_none()), "{row:?}");
     let cube = sample::cube(4096, Dtype::Bf16);
-    comparisons::check(&Comparison::of(&[&one, &two]).unwrap().at(&cube));
+    comparisons::check(&Comparison::from_runs(&[&one, &two]).unwrap().at(&cube));
     let mut alone = two.clone();
     alone.author = Some("Ada".into());
     alone.measurements.retain(|m| m.emulated.is_some());
     let mut timed = one.clone();
     timed.author = Some("Bob".into());
-    let board = Board::of(&[("a", &alone), ("b", &timed)]);
+    let board = Board::from_records(&[("a", &alone), ("b", &timed)]);
     let task = board.tasks.iter().find(|t| *t.problem == sample::cube(4096, Dtype::Bf16)).unwrap();
     let ada = task.unchecked().find(|e| e.person == "Ada").expect("she is listed");
     assert!(ada.best.is_none() && ada.missing.join(" ").contains("emulated: no time"), "{ada:?}");

@@ -6,18 +6,20 @@ const FP16: FormatRange<'_> = FormatRange { name: "fp16", least: -25, normal: -1
 
 #[test]
 fn exponents_are_those_of_the_numbers() {
-    let row =
-        ExponentRow::of("x", [1.0, -1.5, 2.0, 0.0, -0.0, 0.49, f32::from_bits(1), f32::MAX, f32::NAN, f32::INFINITY]);
+    let row = ExponentRow::from_values(
+        "x",
+        [1.0, -1.5, 2.0, 0.0, -0.0, 0.49, f32::from_bits(1), f32::MAX, f32::NAN, f32::INFINITY],
+    );
     let counts: Vec<(i32, u64)> = row.counts.iter().map(|(e, n)| (*e, *n)).collect();
     assert_eq!(counts, [(-149, 1), (-2, 1), (0, 2), (1, 1), (127, 1)]);
     assert_eq!((row.zeros, row.not_finite, row.counted()), (2, 2, 6));
     // The numbers are every power of two, and the largest number below the next.
     for e in -149..=127 {
         let power = (2f64.powi(e)) as f32;
-        assert_eq!(ExponentRow::of("", [power]).counts.keys().collect::<Vec<_>>(), [&e]);
+        assert_eq!(ExponentRow::from_values("", [power]).counts.keys().collect::<Vec<_>>(), [&e]);
         if e > -126 {
             let below = f32::from_bits(power.to_bits() - 1);
-            assert_eq!(ExponentRow::of("", [below]).counts.keys().collect::<Vec<_>>(), [&(e - 1)]);
+            assert_eq!(ExponentRow::from_values("", [below]).counts.keys().collect::<Vec<_>>(), [&(e - 1)]);
         }
     }
 }
@@ -25,8 +27,8 @@ fn exponents_are_those_of_the_numbers() {
 #[test]
 fn what_a_format_loses_is_counted_and_drawn() {
     // There is one number for each exponent from 2^-30 to 2^17: five vanish, eleven lose digits, two overflow.
-    let all = ExponentRow::of("gradients", (-30..=17).map(|e| 2f64.powi(e) as f32).chain([0.0]));
-    let scaled = ExponentRow::of("times 65536", (-14..=3).map(|e| 2f64.powi(e) as f32));
+    let all = ExponentRow::from_values("gradients", (-30..=17).map(|e| 2f64.powi(e) as f32).chain([0.0]));
+    let scaled = ExponentRow::from_values("times 65536", (-14..=3).map(|e| 2f64.powi(e) as f32));
     let chart = draw().exponents("T", "S", &FP16, &[all, scaled]).unwrap();
     assert_eq!(chart.table.rows[0], ["gradients", "1", "5", "11", "30", "2", "2^-30", "2^17"]);
     assert_eq!(chart.table.rows[1], ["times 65536", "0", "0", "0", "18", "0", "2^-14", "2^3"]);
@@ -44,7 +46,7 @@ fn what_a_format_loses_is_counted_and_drawn() {
 #[test]
 fn without_numbers_there_is_no_chart() {
     for values in [vec![], vec![0.0, -0.0], vec![f32::NAN]] {
-        let why = draw().exponents("T", "", &FP16, &[ExponentRow::of("x", values)]).unwrap_err().to_string();
+        let why = draw().exponents("T", "", &FP16, &[ExponentRow::from_values("x", values)]).unwrap_err().to_string();
         assert!(why.contains("No number is both finite"), "{why}");
     }
 }

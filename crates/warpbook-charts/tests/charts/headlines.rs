@@ -22,17 +22,17 @@ fn a_headline_names_the_fastest_and_its_baseline() {
         "{short}"
     );
     assert!(short.ends_with(&found.more), "{short}");
-    assert_eq!(labels(&found), ["Fastest", "Over the baseline", "Of its bound", "Check"]);
+    assert_eq!(labels(&found), ["Fastest", "vs the baseline", "% of bound", "Check"]);
     // The other framework comes first, then libraries; each rung appears once.
     let run = sample::softmax();
     let found = headline(&run, run.main_problem().unwrap()).unwrap();
-    assert_eq!(labels(&found), ["Fastest", "Over frameworks", "Over the baseline", "Of its bound", "Check"]);
+    assert_eq!(labels(&found), ["Fastest", "vs frameworks", "vs the baseline", "% of bound", "Check"]);
     assert_eq!(found.tiles[0].value, "4335 GB/s", "the record's headline quantity");
     // The sentence says if a library is faster.
     let run = sample::products();
     let found = headline(&run, run.main_problem().unwrap()).unwrap();
     assert!(found.sentence.starts_with("“cuBLASLt, best of 32” is the fastest"), "{}", found.sentence);
-    assert_eq!(found.tiles[1].label, "Over kernels");
+    assert_eq!(found.tiles[1].label, "vs kernels");
 }
 
 #[test]

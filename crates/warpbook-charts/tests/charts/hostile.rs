@@ -103,7 +103,7 @@ fn hostile_texts_are_harmless() {
         for chart in all(&run, &problem) {
             check_svg(&chart.unwrap());
         }
-        check_table(&LadderTable::of(&run, &problem));
+        check_table(&LadderTable::for_problem(&run, &problem));
         for chart in all(&with_text(sample::full(), text), &problem).into_iter().flatten() {
             check_svg(&chart);
         }
@@ -124,7 +124,7 @@ fn hostile_texts_are_harmless() {
         {
             check_svg(&chart.unwrap());
         }
-        check_table(&LadderTable::of(&run, &problem));
+        check_table(&LadderTable::for_problem(&run, &problem));
         check_svg(&diagram_of(text, (3, 40), 7).unwrap());
     }
     for text in [long.as_str(), &unbroken] {

@@ -171,7 +171,7 @@ fn rungs_are_compared_with_the_faster_library_and_the_ceiling_of_their_type() {
 #[test]
 fn the_ladders_table_has_the_columns_that_the_record_names() {
     let (run, problem) = (sample::full(), sample::problem(5_000_000));
-    let table = LadderTable::of(&run, &problem);
+    let table = LadderTable::for_problem(&run, &problem);
     check_table(&table);
     let heads: Vec<&str> = table.headers.iter().map(|h| h.text.as_str()).collect();
     assert_eq!(heads, ["median", "MAD", "epoch time", "speed-up", "effective bandwidth", "% of bound", "check"]);
@@ -205,7 +205,7 @@ fn the_ladders_table_has_the_columns_that_the_record_names() {
     counted.descriptor.columns = vec![Column::PeakMemory];
     let at = counted.measurements.iter().position(|m| m.rung == "04_fused_graph" && m.problem == problem).unwrap();
     counted.measurements[at].peak_bytes = Some(375 << 20);
-    let table = LadderTable::of(&counted, &problem);
+    let table = LadderTable::for_problem(&counted, &problem);
     assert_eq!(cell(&table.table(), "04_fused_graph", "peak memory"), "375 MiB");
     assert_eq!(cell(&table.file(), "04_fused_graph", "peak memory (MiB)"), "375.0");
     assert_eq!(cell(&table.table(), "02_fused", "peak memory"), "", "it was not counted");
@@ -214,7 +214,7 @@ fn the_ladders_table_has_the_columns_that_the_record_names() {
     trained.descriptor.columns = vec![Column::Median, Column::Accuracy, Column::Samples];
     trained.descriptor.sample = "seeds".into();
     trained.measurements[at].test = [9010, 9030].map(|correct| Right { correct, of: 10_000 }).into();
-    let table = LadderTable::of(&trained, &problem);
+    let table = LadderTable::for_problem(&trained, &problem);
     check_table(&table);
     assert_eq!(cell(&table.table(), "04_fused_graph", "mean accuracy"), "90.20 % ± 0.14");
     assert_eq!(cell(&table.file(), "04_fused_graph", "mean accuracy (%)"), "90.20");
@@ -231,11 +231,11 @@ fn the_ladders_table_has_the_columns_that_the_record_names() {
     let m = &mut trained.measurements[at];
     m.test.truncate(1);
     m.check.as_mut().unwrap().passed = false;
-    let table = LadderTable::of(&trained, &problem).table();
+    let table = LadderTable::for_problem(&trained, &problem).table();
     assert_eq!(["median", "mean accuracy"].map(|h| cell(&table, "04_fused_graph", h)), ["", "90.10 %"]);
 
     let products = sample::products();
-    let table = LadderTable::of(&products, &sample::cube(4096, Dtype::Bf16));
+    let table = LadderTable::for_problem(&products, &sample::cube(4096, Dtype::Bf16));
     check_table(&table);
     let heads: Vec<&str> = table.headers.iter().map(|h| h.text.as_str()).collect();
     assert_eq!(heads, ["median", "MAD", "FLOP/s", "of fastest library", "% of bound", "check", "tile"]);
@@ -286,7 +286,7 @@ fn what_does_less_of_the_work_is_nowhere_called_the_fastest() {
 fn a_rung_without_a_bar_is_neither_the_fastest_nor_the_baseline() {
     let (mut run, problem) = (sample::troubled(), sample::problem(100_000));
     // This rung has the best figures, but its training diverged.
-    let table = LadderTable::of(&run, &problem);
+    let table = LadderTable::for_problem(&run, &problem);
     check_table(&table);
     assert_eq!(table.rows.iter().find(|r| r.fastest).unwrap().rung, "cpu_all_threads");
     let chart = draw().ladder(&run, &problem, Quantity::Time).unwrap();
@@ -296,7 +296,7 @@ fn a_rung_without_a_bar_is_neither_the_fastest_nor_the_baseline() {
     let wrong = |header| cell(&table.table(), "03_fused_streams", header).to_owned();
     assert_eq!([wrong("median"), wrong("check"), wrong("remark")], ["", "FAILED", "diverged at epoch 10"]);
     run.descriptor.baseline = Baseline::Rung("04_fused_graph".into());
-    assert_eq!(LadderTable::of(&run, &problem).baseline.as_deref(), Some("CPU, one thread"));
+    assert_eq!(LadderTable::for_problem(&run, &problem).baseline.as_deref(), Some("CPU, one thread"));
 }
 
 #[test]

@@ -1,7 +1,8 @@
 //! Tests of the charts of several GPUs and of the link between them.
 
+use crate::common::check_title;
 use crate::sample::{h200, peak};
-use warpbook_charts::draw;
+use warpbook_charts::{Options, draw};
 use warpbook_record::{ComputePeak, LinkCurve, LinkPoint, LinkTransfer, Measurement, MemoryLevel, Run, Span, Traffic};
 
 /// Returns the H200's record with its first sound rung on two GPUs that send half a gigabyte over a link of 400 GB/s.
@@ -50,8 +51,8 @@ fn the_link_is_a_roof_and_gpus_are_counted_one_by_one() {
     // 500 MB take 1.25 ms at the link's bandwidth.
     close(number(8), run.bound(&m).unwrap().us / 1e3);
     let svg = chart.svg.to_string();
-    assert!(svg.contains("works from the link") && svg.contains("are those of each GPU"), "{svg}");
-    assert!(!draw().roofline(&h200(), &m.problem).unwrap().svg.to_string().contains("each GPU"));
+    assert!(svg.contains("works from the link") && svg.replace('\n', " ").contains("are per GPU"), "{svg}");
+    assert!(!draw().roofline(&h200(), &m.problem).unwrap().svg.to_string().contains("per GPU"));
 }
 
 #[test]
@@ -59,6 +60,12 @@ fn bandwidth_is_drawn_over_size() {
     let (run, _) = on_two();
     let chart = draw().link_bandwidth(&run).unwrap();
     assert_eq!(chart.table.rows.len(), 3);
+    assert!(
+        chart.title.starts_with("Copy, one direction: up to 383 GB/s, half of that from 256 MiB on"),
+        "{}",
+        chart.title
+    );
+    check_title(&Options::phone().link_bandwidth(&run).unwrap());
     let svg = chart.svg.to_string();
     for label in ["copy, one direction", "copies, both directions", "all-reduce, bus bandwidth"] {
         assert!(svg.contains(label), "{label}: {svg}");

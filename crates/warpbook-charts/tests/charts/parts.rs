@@ -42,7 +42,7 @@ fn shapes_are_compared_with_the_faster_library() {
     assert!(
         fp32.svg
             .as_str()
-            .contains("No column, as without a figure at any shape: WMMA (skipped: It is written for 16-bit types).")
+            .contains("Left out, without a figure at any shape: WMMA (skipped: It is written for 16-bit types).")
     );
     assert!(!fp32.table.rows.iter().any(|r| r[1].starts_with("cpu") || r[1].starts_with("cublas")));
 
@@ -137,7 +137,7 @@ fn tiles_are_compared_with_the_chosen_one() {
     unchosen.measurements.clear();
     let chart = draw().tiles(&unchosen, &problem).unwrap();
     check_layout(&chart);
-    assert!(chart.svg.as_str().contains("Of 5 rungs the time with the chosen tile is missing"));
+    assert!(chart.svg.as_str().contains("5 rungs without a time with the chosen tile"));
 }
 
 #[test]

@@ -41,8 +41,8 @@ fn a_ladder_of_memory_has_binary_units() {
         small.iter().any(|t| t.starts_with("peak memory in MiB")) && small.contains(&"256".to_owned()),
         "{small:?}"
     );
-    check_table(&LadderTable::of(&run, &batch(1024)));
-    assert_eq!(cell(&LadderTable::of(&run, &batch(1024)).table(), "fp32", "peak memory"), "2.05 GiB");
+    check_table(&LadderTable::for_problem(&run, &batch(1024)));
+    assert_eq!(cell(&LadderTable::for_problem(&run, &batch(1024)).table(), "fp32", "peak memory"), "2.05 GiB");
 }
 
 #[test]
@@ -130,7 +130,7 @@ fn a_sweep_of_memory_is_lower_is_better() {
 fn memory_that_nobody_counted_is_not_drawn() {
     let mut run = sample::precisions();
     run.measurements.iter_mut().for_each(|m| m.peak_bytes = None);
-    let why = "No peak memory was counted of three layers, batch 512.";
+    let why = "Peak memory was not counted for three layers, batch 512.";
     assert_eq!(draw().ladder(&run, &batch(512), Quantity::PeakMemory).unwrap_err().to_string(), why);
     assert_eq!(draw().sweep_of(&[&run], Quantity::PeakMemory, None, None).unwrap_err().to_string(), why);
     assert_eq!(quantity_name(&run, Quantity::PeakMemory), "peak memory");

@@ -315,7 +315,7 @@ proptest! {
                 prop_assert!(headline.sentence.ends_with('.') && !headline.tiles.is_empty(), "{headline:?}");
             }
             prop_assert!(sparkline(&a, p).iter().all(|h| (0.0..=1.0).contains(h)));
-            check_table(&LadderTable::of(&a, p));
+            check_table(&LadderTable::for_problem(&a, p));
             check_table(&LadderTable::with(&a, p, &Column::ALL));
             let of_each = QUANTITIES.iter().flat_map(|q| [draw().ladder(&a, p, *q), draw().sweep_of(&[&a], *q, Some(p), None)]);
             for chart in all(&a, p).into_iter().chain(of_products(&a, p)).chain(of_trainings(&a, p)).chain(of_recorded(&a, p)).chain(of_both).chain(of_each) {
@@ -330,7 +330,7 @@ proptest! {
     #[test]
     fn any_records_are_compared_or_refused(all in prop::collection::vec(run(), 0..10), same in any::<bool>()) {
         let runs: Vec<&Run> = if same && !all.is_empty() { vec![&all[0]; all.len()] } else { all.iter().collect() };
-        match Comparison::of(&runs) {
+        match Comparison::from_runs(&runs) {
             Err(e) => prop_assert!(e.to_string().ends_with('.'), "{e}"),
             Ok(comparison) => {
                 comparisons::check(&comparison);

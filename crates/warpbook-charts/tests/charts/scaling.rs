@@ -1,7 +1,8 @@
 //! Tests of the charts of scaling to several devices.
 
+use crate::common::check_title;
 use crate::sample::empty;
-use warpbook_charts::draw;
+use warpbook_charts::{Options, draw};
 use warpbook_record::{Check, DeviceKind, Dtype, Measurement, Outcome, Problem, Run, Rung, Span, SweepPoint, count};
 
 fn problem(ranks: u64) -> Problem {
@@ -31,6 +32,8 @@ fn run() -> Run {
 fn efficiency_is_of_as_many_devices_as_fast_as_one() {
     let chart = draw().scaling_efficiency(&run(), "weak").unwrap();
     assert_eq!(chart.table.headers, ["ranks", "Ranks", "One process"]);
+    assert_eq!(chart.title, "“Ranks” reaches 80 % of linear scaling on 4 ranks");
+    check_title(&Options::phone().scaling_efficiency(&run(), "weak").unwrap());
     assert_eq!(chart.table.rows, [["1", "100.0", "100.0"], ["2", "90.91", "50.00"], ["4", "80.00", ""]]);
     assert!(draw().scaling_efficiency(&run(), "strong").is_err());
     let mut without_one = run();
@@ -43,6 +46,8 @@ fn throughput_has_the_line_of_as_many_devices() {
     let chart = draw().scaling_throughput(&run(), "weak").unwrap();
     let rate = 64.0 / 100e-6 / 1e6;
     assert_eq!(chart.table.headers.last().unwrap(), "perfect scaling");
+    assert_eq!(chart.title, "“Ranks” on 4 ranks is 3.20× as fast as on one");
+    check_title(&Options::phone().scaling_throughput(&run(), "weak").unwrap());
     // The line of perfect scaling has a point at every number of devices, since it is not straight on a logarithmic
     // axis.
     let perfect: Vec<Option<f64>> = chart.table.rows.iter().map(|row| row.last().unwrap().parse().ok()).collect();

@@ -70,7 +70,7 @@ Examples:
   warpbook predict digits.safetensors three.png --repeat 50  and how long it takes
   warpbook predict digits.safetensors three.png --device cuda:0 --precision bf16
 
-An image is prepared as those of the training were. It is turned upright as its EXIF data say. A network that was trained on a folder takes the \
+An image is prepared as the images of the training were. It is turned upright as its EXIF data say. A network that was trained on a folder takes the \
 whole image, scaled; one that was trained on images of a single size, as MNIST's, takes the centre of their proportions, scaled. It is made grey \
 where the network takes grey.";
 

@@ -50,10 +50,10 @@ pub fn attempt(args: &AttemptArgs) -> Result<ExitCode, Failure> {
 /// Returns the rung that a kernel replaces, with its experiment for `regression/ID` and for the guide's `PAIR/ID`; the
 /// experiment is `None` for a rung of the matrix product.
 fn find_rung(like: &str) -> Result<(Option<Box<dyn Experiment>>, LiveKernel), Failure> {
-    let Some((group, id)) = like.split_once('/') else { return Ok((None, LiveKernel::of(like)?)) };
+    let Some((group, id)) = like.split_once('/') else { return Ok((None, LiveKernel::for_rung(like)?)) };
     let experiment: Box<dyn Experiment> = match group {
         "regression" => Box::new(Regression::new()),
-        "matmul" => return Ok((None, LiveKernel::of(id)?)),
+        "matmul" => return Ok((None, LiveKernel::for_rung(id)?)),
         "convolution" | "training" => {
             return Err(Failure::usage(format!(
                 "A kernel of {group} cannot be tried by itself: it is one of many. Try yours in the place of a rung of the matrix product, of \

@@ -120,7 +120,7 @@ impl Row {
     }
 
     fn header(run: &Run) -> String {
-        let headers = run.problems.first().map(|p| LadderTable::of(run, p).headers).unwrap_or_default();
+        let headers = run.problems.first().map(|p| LadderTable::for_problem(run, p).headers).unwrap_or_default();
         Self::cells(run, "rung", "", headers.into_iter().map(|h| h.text))
     }
 
@@ -133,7 +133,7 @@ impl Row {
             Outcome::Skipped { why } => without("skipped", why),
             Outcome::Failed { error } => without("FAILED", error),
             Outcome::Measured => {
-                let row = LadderTable::of(run, &m.problem).rows.into_iter().find(|r| r.rung == m.rung);
+                let row = LadderTable::for_problem(run, &m.problem).rows.into_iter().find(|r| r.rung == m.rung);
                 let cells = row.map(|r| r.cells).unwrap_or_default();
                 Self::cells(run, &m.rung, &problem, cells.into_iter().map(|c| c.text))
             }

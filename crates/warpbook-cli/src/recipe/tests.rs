@@ -38,7 +38,7 @@ fn a_file_says_what_computes_it_on_a_gpu() {
 #[test]
 fn a_layer_says_what_computes_it_and_a_kernel_lies_next_to_the_recipe() {
     let folder = tempfile::tempdir().unwrap();
-    let source = warpbook::LiveKernel::of("03_shared_tile").unwrap().text().to_owned();
+    let source = warpbook::LiveKernel::for_rung("03_shared_tile").unwrap().text().to_owned();
     std::fs::write(folder.path().join("mine.cu"), source).unwrap();
     let parse = |layer: &str| {
         let text = format!(

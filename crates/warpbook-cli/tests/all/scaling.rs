@@ -97,7 +97,7 @@ fn a_set_that_is_smaller_than_a_batch_is_told() {
     ] {
         assert!(text.contains(part), "{text}");
     }
-    assert!(!text.contains("not those of one rank"), "{text}");
+    assert!(!text.contains("differ from the losses of one rank"), "{text}");
     assert!(read(&folder.path().join("s.json")).measurements.iter().all(|m| !m.is_valid()));
 }
 

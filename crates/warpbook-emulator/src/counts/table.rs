@@ -6,7 +6,7 @@ use std::fmt::Write;
 /// A column of the table: its title, and the function that formats a cell.
 type Column = (&'static str, fn(&LineCounts) -> String);
 
-fn of(count: u64, ideal: u64) -> String {
+fn over_ideal(count: u64, ideal: u64) -> String {
     if count == 0 { String::new() } else { format!("{count}/{ideal}") }
 }
 
@@ -17,9 +17,9 @@ fn number(count: u64) -> String {
 const COLUMNS: [Column; 8] = [
     ("lanes", |line| if line.instructions == 0 { String::new() } else { format!("{:.1}", line.mean_lanes()) }),
     ("requests", |line| number(line.global_requests)),
-    ("sectors/ideal", |line| of(line.global_sectors, line.global_ideal)),
-    ("wavefronts/ideal", |line| of(line.shared_wavefronts, line.shared_ideal)),
-    ("parted/branches", |line| of(line.divergent_branches, line.branches)),
+    ("sectors/ideal", |line| over_ideal(line.global_sectors, line.global_ideal)),
+    ("wavefronts/ideal", |line| over_ideal(line.shared_wavefronts, line.shared_ideal)),
+    ("parted/branches", |line| over_ideal(line.divergent_branches, line.branches)),
     ("on one address", |line| match line.atomics {
         0 => String::new(),
         atomics => format!("{:.1}", mean(line.lanes_on_one_address, atomics)),

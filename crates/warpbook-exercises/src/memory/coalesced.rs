@@ -43,7 +43,7 @@ pub(crate) const COALESCED: Definition = Definition {
                     wrong.looks_like(|i| factor[i % rows] * matrix[i])
                 },
             ),
-            Mistake::new("column_for_row", "The factor is that of the column. Each row has its own: `factor[row]`.", |wrong| {
+            Mistake::new("column_for_row", "The kernel used the column's factor. Each row has its own: `factor[row]`.", |wrong| {
                 let (rows, cols) = sides(wrong);
                 let (matrix, factor) = (wrong.input("in"), wrong.input("factor"));
                 wrong.looks_like(|i| factor[i % cols % rows] * matrix[i])

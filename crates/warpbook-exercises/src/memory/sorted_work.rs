@@ -47,7 +47,7 @@ pub(crate) const SORTED_WORK: Definition = Definition {
                     only_written(wrong, |t| block(t) < blocks as usize)
                 },
             ),
-            Mistake::new("one_plan_for_all", "All results are those of one plan. Each plan has its own years.", |wrong| {
+            Mistake::new("one_plan_for_all", "All results belong to one plan. Each plan has its own years.", |wrong| {
                 let (plans, n) = (Plans::new(wrong), wrong.got().len() / 4);
                 (0..4).any(|plan| wrong.looks_like(|i| plans.after(i % n, plans.years[plan])))
             }),

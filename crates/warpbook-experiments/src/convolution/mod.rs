@@ -255,7 +255,7 @@ library is not installed is skipped. Every element of every result is compared w
                 name: "layer",
                 value: Some("NAME[,NAME..]"),
                 help: "Layers: mnist-1, mnist-2, cifar10-1, cifar10-2, cifar10-3, speedrun-4, speedrun-5; several with commas. [default: all, with \
-                       --quick those of mnist and cifar10]",
+                       --quick the layers of mnist and cifar10]",
                 set: |e, text| Ok(e.layers(list(text, ConvolutionLayer::named)?)),
                 get: |e| Some(joined(e.layers.iter().map(|l| l.name.to_owned()))),
             },

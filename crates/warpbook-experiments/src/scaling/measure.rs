@@ -171,7 +171,7 @@ impl Scaling {
         let failed = !check.passed;
         measured.check = Some(check);
         if failed {
-            measured.error = Some("The losses are not those of one rank with the same batch.".into());
+            measured.error = Some("The losses differ from the losses of one rank with the same batch.".into());
             return Ok(());
         }
         let mut steps = self.steps(lab, cell, ranks)?;

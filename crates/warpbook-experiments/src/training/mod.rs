@@ -346,7 +346,7 @@ One step of training: a shuffled batch is gathered and converted, the network ru
 the weights. The rungs go from direct convolutions in fp32 over implicit GEMM, tensor cores, channels last and mixed precision to one \
 CUDA graph. Next to them are the same step with convolutions by cuDNN, with linear layers by cuBLASLt, and with the linear layers as a \
 beginner writes them; a row whose library is not installed is skipped. Each first makes some steps without dropout and augmentation, \
-whose losses are compared with those of the CPU in fp32; then steps with both are timed, a new batch each. Peak memory is that of the \
+whose losses are compared with the CPU's in fp32; then steps with both are timed, a new batch each. Peak memory is the memory of the \
 timed training, its data included. At the end, where CUPTI is \
 installed, what the GPU does in a step is recorded: every kernel's time, by operation, and the gaps between kernels.";
     const EXAMPLES: &'static str = "\
@@ -379,7 +379,7 @@ installed, what the GPU does in a step is recorded: every kernel's time, by oper
             Setting {
                 name: "batch",
                 value: Some("N[,N..]"),
-                help: "Samples of a batch; several with commas; `published` for those of the published figures. [default: 512, of cifar10 \
+                help: "Samples of a batch; several with commas; `published` for the sizes of the published figures. [default: 512, of cifar10 \
                        128; with --quick 64]",
                 set: |e, text| match text.trim() {
                     PUBLISHED => Ok(Self { batches: Batches::Published, ..e }),

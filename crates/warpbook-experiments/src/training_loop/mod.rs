@@ -320,8 +320,8 @@ impl Experiment for TrainingLoop {
         self.validate()?;
         lab.map_or(Ok(()), |_| self.files.validate(Workload::Mnist))?;
         let problems = self.problems();
-        let uncounted = "Hardware counters of a whole training would be those of thousands of steps. Those of one step are read by `warpbook run training \
-             --counters`.";
+        let uncounted = "Hardware counters of a whole training would add up thousands of steps. `warpbook run training --counters` reads the \
+             counters of one step.";
         Ok(Plan {
             title: "Training loop".into(),
             descriptor: Self::descriptor(),

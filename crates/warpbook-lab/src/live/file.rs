@@ -25,7 +25,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         std::fs::write(folder.path().join("k.cu"), "#include \"mine.cuh\"").unwrap();
         std::fs::write(folder.path().join("mine.cuh"), "// mine").unwrap();
-        let live = LiveKernel::of("02_coalesced").unwrap().file(folder.path().join("k.cu")).unwrap();
+        let live = LiveKernel::for_rung("02_coalesced").unwrap().file(folder.path().join("k.cu")).unwrap();
         assert_eq!(live.rung().kernels()[0].headers.len(), 1);
         assert!(live.source("int x;").headers.is_empty(), "another source has none of them");
     }

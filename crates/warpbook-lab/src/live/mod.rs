@@ -36,7 +36,7 @@ const WITHOUT_GPU: &str = "sm_90";
 /// ```
 /// use warpbook_lab::LiveKernel;
 ///
-/// let mine = LiveKernel::of("02_coalesced")?.named("wider").size("BN", 64).size("BM", 4);
+/// let mine = LiveKernel::for_rung("02_coalesced")?.named("wider").size("BN", 64).size("BM", 4);
 /// assert!(mine.text().contains("__global__"));
 /// # Ok::<(), warpbook_lab::Error>(())
 /// ```
@@ -60,7 +60,7 @@ impl LiveKernel {
     ///
     /// # Errors
     /// If there is no such rung, or it has no kernel.
-    pub fn of(rung: &str) -> Result<Self> {
+    pub fn for_rung(rung: &str) -> Result<Self> {
         let known = matmul::rows();
         let with_kernels = || known.iter().filter(|r| r.kernel().is_some());
         let Some(found) = with_kernels().find(|r| r.rung.id == rung) else {

@@ -46,7 +46,7 @@ mod tests {
 
     #[test]
     fn a_live_kernel_is_a_product_and_comes_back() {
-        let mine = LiveKernel::of("05_register_2d").unwrap().named("mine").size("BM", 64);
+        let mine = LiveKernel::for_rung("05_register_2d").unwrap().named("mine").size("BM", 64);
         let own = ProductBy::from(&mine).kernel().unwrap();
         assert_eq!((own.name(), &*own.row().rung.id), ("05_register_2d+mine", "05_register_2d+mine"));
         let again = LiveKernel::of_product(own).unwrap();

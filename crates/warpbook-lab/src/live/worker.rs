@@ -237,7 +237,7 @@ mod tests {
         let program = folder.path().join("worker");
         std::fs::write(&program, format!("#!/bin/sh\n{script}\n")).unwrap();
         std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o755)).unwrap();
-        run_program(&lab(), &request(&LiveKernel::of("02_coalesced").unwrap().time_limit(0.1)), &program).unwrap()
+        run_program(&lab(), &request(&LiveKernel::for_rung("02_coalesced").unwrap().time_limit(0.1)), &program).unwrap()
     }
 
     fn request(live: &LiveKernel) -> Request {
@@ -258,7 +258,7 @@ mod tests {
             Isolated::Unavailable
         ));
         assert!(matches!(
-            run_program(&lab(), &request(&LiveKernel::of("01_naive").unwrap()), Path::new("/no/such")),
+            run_program(&lab(), &request(&LiveKernel::for_rung("01_naive").unwrap()), Path::new("/no/such")),
             Ok(Isolated::Unavailable)
         ));
     }
@@ -278,7 +278,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("request.json");
         let lab = lab().with_bench(Bench { samples: 3, ..Bench::quick() });
-        let live = LiveKernel::of("08_double_buffered").unwrap().size("BM", 64).named("x");
+        let live = LiveKernel::for_rung("08_double_buffered").unwrap().size("BM", 64).named("x");
         let request = Request::new(&lab, &Sample, &problem(), &live).unwrap();
         std::fs::write(&path, serde_json::to_string(&request).unwrap()).unwrap();
         let read = Request::read(&path).unwrap();

@@ -211,9 +211,7 @@ fn told(
     let mut notes = Vec::new();
     let count = counted.values.len();
     if is_whole {
-        notes.push(
-            "The kernels could not be told apart, as in a graph: the counters are those of the whole run.".into(),
-        );
+        notes.push("The kernels could not be told apart, as in a graph: the counters cover the whole run.".into());
     }
     if counted.dropped > 0 {
         notes.push(format!("Only the first {count} kernels were counted."));

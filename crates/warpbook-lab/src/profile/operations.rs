@@ -111,7 +111,7 @@ impl Cycle {
         }
         if unlike > 0 {
             self.notes.push(format!(
-                "{} could not be taken apart by operation: the kernels are not those of a step on a whole batch.",
+                "{} could not be taken apart by operation: the kernels do not match a step on a whole batch.",
                 counted(unlike, "recorded step")
             ));
         }

@@ -30,7 +30,7 @@ impl Profile {
         };
         let mut notes: Vec<String> = self.cycles.iter().map(|c| format!("Recorded by {}.", c.source)).collect();
         notes.dedup();
-        notes.push("The times are those of steps while they were recorded, which takes the host longer.".into());
+        notes.push("The steps were timed while they were recorded, which costs the host extra time.".into());
         notes
             .extend(self.cycles.iter().filter_map(|c| Some(format!("Cycle {}: {}", c.number, c.overhead_in_words()?))));
         notes.extend(self.cycles.iter().flat_map(|c| c.notes.iter().cloned()));

@@ -141,7 +141,7 @@ impl Lab {
         }
         let of_part = |(part, rungs): (&str, Vec<&str>)| {
             format!(
-                "The hardware counters of {} are those of {part}, whose kernels are launched again and again.",
+                "The hardware counters of {} cover only {part}, since the same kernels are launched again and again.",
                 rungs.join(", ")
             )
         };

@@ -175,7 +175,7 @@ impl Cycle {
     /// # Errors
     /// If nothing was allocated or freed ([`ChartError::NothingToDraw`]).
     pub fn memory_chart(&self) -> Result<Chart, ChartError> {
-        let head = ["Device memory over time", &format!("cycle {}", self.number)];
+        let head = ["", &format!("cycle {}", self.number)];
         warpbook_charts::draw().memory(&self.profiled(&self.problem()), self.whole_us, head)
     }
 

@@ -15,7 +15,7 @@ enum Argument {
     Other(String),
 }
 
-/// A chain of calls that makes a kernel, such as `LiveKernel::of("02_coalesced")?.size("BN", 64)`.
+/// A chain of calls that makes a kernel, such as `LiveKernel::for_rung("02_coalesced")?.size("BN", 64)`.
 #[derive(Debug, PartialEq)]
 struct Chain {
     is_product: bool,
@@ -121,7 +121,7 @@ impl<'t> Reader<'t> {
 /// Returns all chains in a text that name a rung of the ladders.
 fn chains(text: &str) -> Vec<Chain> {
     let mut found = Vec::new();
-    for (begin, is_product) in [("LiveKernel::of(", true), (" variant(", false)] {
+    for (begin, is_product) in [("LiveKernel::for_rung(", true), (" variant(", false)] {
         for (at, _) in text.match_indices(begin) {
             found.push(Reader { rest: &text[at + begin.len()..] }.chain(is_product));
         }
@@ -141,7 +141,7 @@ fn kernel(chain: &Chain) -> Option<Result<LiveKernel>> {
                     Argument::Other(name) if name == "LESS_WORK" => warpbook::lesson::LESS_WORK,
                     _ => return None,
                 };
-                if chain.is_product { LiveKernel::of(id) } else { variant(id) }
+                if chain.is_product { LiveKernel::for_rung(id) } else { variant(id) }
             }
             ("named", [Argument::Text(name)], Some(live)) => Ok(live.named(name)),
             ("replacing", [Argument::Text(passage), Argument::Text(by)], Some(live)) => live.replacing(passage, by),
@@ -212,7 +212,7 @@ fn every_edit_and_its_solution_fit_the_kernel_and_compile() {
 #[test]
 fn a_chain_is_read_with_its_strings_and_comments() {
     let found = chains(
-        "let mine = LiveKernel::of(\"a\")?.named(\"b\")\n    // An edit: (\"\n    .replacing(\"x\\n\\\"\", r#\"y\"z\"#)?.size(\"BN\", 8).shape(1, 2, f(3));",
+        "let mine = LiveKernel::for_rung(\"a\")?.named(\"b\")\n    // An edit: (\"\n    .replacing(\"x\\n\\\"\", r#\"y\"z\"#)?.size(\"BN\", 8).shape(1, 2, f(3));",
     );
     let text = |t: &str| Argument::Text(t.into());
     let other = |t: &str| Argument::Other(t.into());

@@ -59,7 +59,7 @@ fn the_quick_preset_trains_on_the_cpu_and_says_why_not_on_a_gpu() {
     assert!(losses.description.contains("over the steps"), "{}", losses.description);
     let ladder = charts::draw().ladder(&run, &run.problems[0], Quantity::ItemRate).unwrap();
     assert!(ladder.svg.as_str().contains("images/s"), "{}", ladder.description);
-    let table = charts::LadderTable::of(&run, &run.problems[0]);
+    let table = charts::LadderTable::for_problem(&run, &run.problems[0]);
     assert!(table.headers.iter().any(|h| h.column == Column::PeakMemory));
     assert!(run.text().contains("cpu_all_threads") && run.train_logs[0].text().contains("step"));
 }

@@ -54,7 +54,7 @@ fn the_cpu_trains_to_the_end_and_gpu_rungs_say_why_they_do_not() {
     assert_eq!(Run::from_json(json.as_bytes()).unwrap().to_json().unwrap(), json);
     let ladder = charts::draw().ladder(&run, problem, Quantity::Time).unwrap();
     assert!(ladder.svg.as_str().contains("CPU"), "{}", ladder.description);
-    let table = charts::LadderTable::of(&run, problem);
+    let table = charts::LadderTable::for_problem(&run, problem);
     for column in [Column::PassTime, Column::PeakMemory, Column::Accuracy] {
         assert!(table.headers.iter().any(|h| h.column == column), "{column:?}");
     }

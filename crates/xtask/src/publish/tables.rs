@@ -144,7 +144,7 @@ pub(super) fn or_dash(text: Option<String>) -> String {
 /// column "% of bound".
 fn ladder(record: &Record, problem: &Problem) -> Option<String> {
     let run = &record.run;
-    let mut columns: Vec<Column> = LadderTable::of(run, problem).headers.iter().map(|h| h.column).collect();
+    let mut columns: Vec<Column> = LadderTable::for_problem(run, problem).headers.iter().map(|h| h.column).collect();
     if let Some(at) = columns.iter().position(|c| *c == Column::OfBound)
         && !columns.contains(&Column::BoundBy)
     {

@@ -3,6 +3,7 @@
 
 mod maps;
 mod modules;
+mod names;
 
 use modules::{Uses, circle, uses};
 use std::collections::BTreeMap;

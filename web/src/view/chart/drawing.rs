@@ -274,7 +274,7 @@ impl Drawing {
         let (around, of) = (self.root.cast::<Element>()?.get_bounding_client_rect(), mark.get_bounding_client_rect());
         let mark_at = (of.left() - around.left(), of.top() - around.top(), of.width(), of.height());
         let left = (mark_at.0 + mark_at.2 / 2.0).min(around.width() - TIP_WIDTH).max(0.0);
-        let reading = MarkNames::of(&self.svg()?).reading(mark);
+        let reading = MarkNames::from_drawing(&self.svg()?).reading(mark);
         Some(Tip { reading, at: (left, mark_at.1 + mark_at.3 + 10.0), mark: mark_at, stays })
     }
 

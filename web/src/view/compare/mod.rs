@@ -46,7 +46,7 @@ fn compare(app: &App, send: &Send) -> Html {
     let records: Vec<(&str, &str, &Run)> = ticked.iter().map(|(e, run)| (&*e.key, &*e.name, *run)).collect();
     let labels = labels(&app.link.labels, &records);
     let legend = legend(send, &ticked, &labels);
-    let body = match Comparison::of(&runs) {
+    let body = match Comparison::from_runs(&runs) {
         Ok(all) => compared(app, send, &all.labelled(&labels), legend),
         Err(why) => html! { <>{ legend }<p class="empty">{ why.to_string() }</p></> },
     };
@@ -82,7 +82,7 @@ fn compared(app: &App, send: &Send, all: &Comparison<'_>, legend: Html) -> Html 
         return html! { <>{ legend }<p class="empty">{ "The records have no problem in common." }</p></> };
     };
     let at = all.at(problem);
-    let incomparable = (1..all.runs.len()).map(|i| at.counts(i).of(Verdict::NotComparable)).sum::<usize>();
+    let incomparable = (1..all.runs.len()).map(|i| at.counts(i).count(Verdict::NotComparable)).sum::<usize>();
     let headline = all.runs[0].descriptor.headline;
     let line = problems::on_a_line(first, problem);
     let normalise = send.reform(|on: bool| Msg::Compare(CompareMsg::Normalise(on)));

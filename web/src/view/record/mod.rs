@@ -17,7 +17,7 @@ use yew::{Callback, Html, html};
 
 /// Shows the record at the tab that the link names, or else at the first tab.
 pub fn record(app: &App, send: &Send, entry: &Entry, run: &Run) -> Html {
-    let tabs = Tab::of(run);
+    let tabs = Tab::for_record(run);
     let tab = app.link.tab.filter(|t| tabs.contains(t)).or(tabs.first().copied()).unwrap_or(Tab::Ladder);
     let problem = app.link.problem_of(run);
     let shown = problem.map(|p| tab.problem_at(run, p));
@@ -68,7 +68,7 @@ fn heading(app: &App, send: &Send, entry: &Entry, run: &Run, (problem, tab): (Op
 /// Shows the part below the charts: notices, and how the figures were measured.
 fn below(send: &Send, run: &Run, problem: Option<&Problem>, tab: Tab) -> Html {
     let more = problem.and_then(|p| charts::headline(run, p)).map_or_else(String::new, |h| h.more);
-    let Summary { made, notices, policy } = Summary::of(run);
+    let Summary { made, notices, policy } = Summary::from_run(run);
     html! {
         <div class="below">
             <p>{ more }</p>

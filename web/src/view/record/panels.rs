@@ -162,8 +162,7 @@ fn profile(app: &App, send: &Send, run: &Run, problem: &Problem) -> Html {
     let kernels = kernels.map(|c| (file_name(run, &["kernels", shown.unwrap_or_default(), &problem.short]), c));
     for p in &of {
         let until = run.spans_of(&p.rung, problem).iter().map(|s| s.start_us + s.duration_us).fold(0.0, f64::max);
-        let rung = run.rung(&p.rung).map_or(p.rung.as_str(), |r| &r.title);
-        let head = [&format!("{rung}: device memory over time"), problem.label.as_str()];
+        let head = [run.rung(&p.rung).map_or(p.rung.as_str(), |r| &*r.title), problem.label.as_str()];
         drawn.extend(app.options().memory(p, until, head).ok().map(|c| (format!("memory-{}", p.rung), c)));
     }
     drawn.extend(app.options().clocks(run, problem).ok().map(|c| ("clocks".to_owned(), c)));

@@ -30,7 +30,7 @@ pub fn changed(send: &Send, run: &Run, (problem, rung, before): (Option<&Problem
         let (old, new) = (text(old), text(new));
         lines_in_common(old, new) as f64 / new.lines().filter(|l| !l.trim().is_empty()).count().max(1) as f64
     };
-    let Pairs { both, pairs, added, removed } = Pairs::of(&old, &new, alike);
+    let Pairs { both, pairs, added, removed } = Pairs::match_files(&old, &new, alike);
     let others: Vec<String> = others
         .into_iter()
         .chain(names("Same source", &both))
@@ -68,7 +68,7 @@ struct Pairs<'a> {
 impl<'a> Pairs<'a> {
     /// Pairs files; `alike` returns the fraction of a file's lines that another file also has. A file may be paired with one
     /// that both rungs use, since it may have been derived from that file.
-    fn of(old: &[&'a str], new: &[&'a str], alike: impl Fn(&str, &str) -> f64) -> Self {
+    fn match_files(old: &[&'a str], new: &[&'a str], alike: impl Fn(&str, &str) -> f64) -> Self {
         let (both, fresh): (Vec<&str>, Vec<&str>) = new.iter().copied().partition(|p| old.contains(p));
         let (mut pairs, mut added): (Vec<(&str, &str)>, Vec<&str>) = (Vec::new(), Vec::new());
         for path in fresh {
@@ -146,12 +146,12 @@ mod tests {
             ("persistent", "chip") | ("shared", "many") => 0.5,
             _ => 0.1,
         };
-        let found = Pairs::of(&["chip", "cluster", "shared"], &["shared", "many"], alike);
+        let found = Pairs::match_files(&["chip", "cluster", "shared"], &["shared", "many"], alike);
         let expect =
             Pairs { both: vec!["shared"], pairs: vec![("cluster", "many")], added: vec![], removed: vec!["chip"] };
         assert_eq!(found, expect);
-        assert_eq!(Pairs::of(&["a"], &["a", "b"], alike).added, ["b"]);
-        let grown = Pairs::of(&["persistent"], &["chip", "persistent"], alike);
+        assert_eq!(Pairs::match_files(&["a"], &["a", "b"], alike).added, ["b"]);
+        let grown = Pairs::match_files(&["persistent"], &["chip", "persistent"], alike);
         assert_eq!(
             (grown.pairs, grown.added.len()),
             (vec![("persistent", "chip")], 0),

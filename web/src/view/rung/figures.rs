@@ -41,7 +41,7 @@ fn facts(run: &Run, m: &Measurement) -> Vec<Fact> {
     let share = run.fraction_of_bound(m).filter(|s| s.is_finite() && run.is_sound(m));
     let bound = run.bound(m).filter(|b| b.us.is_finite() && run.on_device(m));
     let reached = |s| percent(s) + bound.map_or("", |b| excess_reason(&b, s));
-    out.extend(share.map(|s| ("Of its bound", reached(s), None)));
+    out.extend(share.map(|s| ("% of bound", reached(s), None)));
     out.extend(bound.map(|b| ("Bound by", format!("{}: at least {}", b.label(), time(b.us)), None)));
     out.push(match &m.check {
         None => ("Check", "not made".into(), Some("quiet")),
@@ -58,7 +58,7 @@ fn facts(run: &Run, m: &Measurement) -> Vec<Fact> {
 
 /// Shows a strip of the samples with the median and the MAD.
 fn samples(m: &Measurement) -> Html {
-    let Some(strip) = SamplePlot::of(&m.samples_us) else {
+    let Some(strip) = SamplePlot::from_samples(&m.samples_us) else {
         return html! { <p class="quiet">{ "No samples were kept." }</p> };
     };
     let x = |v: f64| EDGE + v * (WIDTH - 2.0 * EDGE);
@@ -126,7 +126,7 @@ mod tests {
         let mut run = sample_run();
         let of = |run: &Run, i: usize| facts(run, &run.measurements[i]);
         let expect: Vec<Fact> = vec![
-            ("Of its bound", "1.7 %".into(), None),
+            ("% of bound", "1.7 %".into(), None),
             ("Bound by", "arithmetic: at least 15.2 µs".into(), None),
             ("Check", "passed: error 1.0e-6 of at most 3.0e-5".into(), Some("good")),
             ("Tile", "t512x8".into(), None),
@@ -138,8 +138,7 @@ mod tests {
         let failed = of(&run, 3);
         assert_eq!(failed[0], ("Failed", "no".into(), Some("bad")));
         assert!(
-            failed.iter().all(|f| f.0 != "Of its bound")
-                && failed.contains(&("Check", "not made".into(), Some("quiet")))
+            failed.iter().all(|f| f.0 != "% of bound") && failed.contains(&("Check", "not made".into(), Some("quiet")))
         );
     }
 }

@@ -32,7 +32,7 @@ pub fn timeline(app: &App, send: &Send, run: &Run, problem: &Problem, name: &str
     let us = |id: &str| run.measurement(id, problem).and_then(|m| m.median_us()).unwrap_or(f64::INFINITY);
     let fastest = traced.iter().map(|(id, _)| id.clone()).min_by(|a, b| us(a).total_cmp(&us(b)));
     let Some(first) = fastest else { return Html::default() };
-    let shared = Rc::new(traced.iter().map(|(id, _)| (id.clone(), Trace::of(run, problem, id))).collect());
+    let shared = Rc::new(traced.iter().map(|(id, _)| (id.clone(), Trace::for_rung(run, problem, id))).collect());
     html! {
         <Timeline key={format!("{name} {}", problem.id)} {first} {traced} traces={Traces(shared)} name={name.to_owned()}
             title={format!("{}: {}", run.title, problem.label)} dark={app.dark}

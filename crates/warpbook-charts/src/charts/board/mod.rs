@@ -58,7 +58,7 @@ impl<'a> Board<'a> {
     /// The figure of a record is the best of the learner's own kernels if it has any, else of all kernels, else of all rungs. If libraries always counted,
     /// everybody would have the time of the fastest library.
     #[must_use]
-    pub fn of(records: &[(&str, &'a Run)]) -> Self {
+    pub fn from_records(records: &[(&str, &'a Run)]) -> Self {
         let mut board = Self { tasks: Vec::new(), people: Vec::new() };
         for (record, (file, run)) in records.iter().enumerate() {
             let person = person(run, file);

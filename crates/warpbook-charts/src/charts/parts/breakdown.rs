@@ -259,7 +259,7 @@ fn frame(options: &Options, run: &Run, problem: &Problem, all: &[Taken<'_>]) -> 
             .first()
             .and_then(|o| {
                 let basis = if shown.of.has_alone() { "the operations' own time in" } else { "a run of" };
-                Some(format!("{} takes {} of {basis} {rung}", clean(&o.of.name), percent(o.us? / shown.basis_us())))
+                Some(format!("{} takes {} of {basis} “{rung}”", clean(&o.of.name), percent(o.us? / shown.basis_us())))
             })
             .unwrap_or_else(|| heading(run)),
         subtitle: joined([

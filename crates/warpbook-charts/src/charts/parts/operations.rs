@@ -55,8 +55,9 @@ impl Options {
             label(problem),
             joined(phrases)
         );
-        let title = format!("{}: one {pass}, operation by operation", heading(run));
-        let frame = frame(self, run, problem, &groups, title, description, table);
+        let topic = format!("{}: one {pass}, operation by operation", heading(run));
+        let claim = largest(&groups, &pass);
+        let frame = frame(self, run, problem, &groups, [topic, claim.unwrap_or_default()], description, table);
         let longest = sums.iter().map(|s| s.1).chain(groups.iter().flat_map(|g| g.parts.iter().filter_map(|s| s.us)));
         draw(frame, rows, longest, Vec::new(), &format!("time of one {pass}; each operation timed alone"))
     }
@@ -103,13 +104,27 @@ impl Options {
             joined(phrases)
         );
         let what = format!("{}: the cost of each part of a pass", heading(run));
-        let mut frame = frame(self, run, problem, &groups, what.clone(), description, table);
-        if let Some(claim) = claim(&groups) {
-            (frame.title, frame.subtitle) = (claim, joined([what, frame.subtitle]));
-        }
+        let claim = claim(&groups);
+        let frame = frame(self, run, problem, &groups, [what, claim.unwrap_or_default()], description, table);
         let all = groups.iter().flat_map(|g| g.parts.iter().filter_map(|s| s.us));
-        draw(frame, rows, all, marks, "time of one pass; what is missing to the whole is what the part costs")
+        draw(frame, rows, all, marks, "time of one pass; a part costs the difference from the whole")
     }
+}
+
+/// Returns the finding about the first rung that has times: its longest operation with the share of all, such as
+/// "gradient takes 62 % of one epoch of “Unfused”".
+fn largest(groups: &[Group], pass: &str) -> Option<String> {
+    let with_time = |g: &&Group| g.parts.iter().any(|p| p.us.is_some());
+    let group = groups.iter().find(with_time)?;
+    let mut all: Vec<(f64, &str)> = group.parts.iter().filter_map(|p| Some((p.us?, &*p.name))).collect();
+    all.sort_by(|a, b| b.0.total_cmp(&a.0));
+    let share = percent(all[0].0 / all.iter().map(|p| p.0).sum::<f64>());
+    let of = format!("{share} of one {pass} of “{}”", group.title);
+    Some(match all.get(1) {
+        // Two measurements of the same work differ by more than this.
+        Some(second) if second.0 > 0.99 * all[0].0 => format!("No operation takes more than {of}"),
+        _ => format!("{} takes {of}", all[0].1),
+    })
 }
 
 /// Returns the finding, such as "On the chip: without reading y a pass takes 33 % less"; `None` if there is no whole
@@ -142,13 +157,17 @@ fn frame(
     run: &Run,
     problem: &Problem,
     groups: &[Group],
-    title: String,
+    [topic, claim]: [String; 2],
     description: String,
     table: Table,
 ) -> Frame {
     let counts = groups.iter().flat_map(|g| &g.parts).filter(|s| s.us.is_some()).map(|s| s.samples);
     let medians = format!("{} ± MAD", median_of(counts));
-    let subtitle = joined([device(run), label(problem), medians, l2(run).to_owned()]);
+    let mut subtitle = joined([device(run), label(problem), medians, l2(run).to_owned()]);
+    let mut title = topic;
+    if !claim.is_empty() {
+        (title, subtitle) = (claim, joined([title, subtitle]));
+    }
     let shown: usize = groups.iter().map(|g| g.parts.len()).sum();
     let mut notes: Vec<String> = policy_note(run, true).into_iter().collect();
     if shown == MAX_ENTRIES {
@@ -167,4 +186,29 @@ fn draw(
     let axis = Some(Axis::from_zero(values));
     let caption = caption.to_owned();
     Bars { frame, rows, axis, base: None, tick: time_tick, caption, marks, legend: Vec::new() }.draw()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_title_names_the_longest_operation_of_the_first_rung_with_times() {
+        let part = |(name, us): &(&str, Option<f64>)| Part { name: (*name).into(), us: *us, mad: None, samples: 3 };
+        let group = |title: &str, parts: &[(&str, Option<f64>)]| {
+            let parts = parts.iter().map(part).collect();
+            Group { rung: String::new(), title: title.into(), id: String::new(), parts }
+        };
+        let check = |parts: &[(&str, Option<f64>)], expect: &str| {
+            let groups =
+                [group("Lost", &[("read", None)]), group("Unfused", parts), group("Fused", &[("all", Some(1.0))])];
+            assert_eq!(largest(&groups, "epoch").unwrap(), expect);
+        };
+        let long = [("read", Some(30.0)), ("gradient", Some(62.0)), ("write", None), ("sum", Some(8.0))];
+        check(&long, "gradient takes 62 % of one epoch of “Unfused”");
+        check(&[("all", Some(5.0))], "all takes 100 % of one epoch of “Unfused”");
+        let equal = [("a", Some(5.0)), ("b", Some(5.0)), ("c", Some(5.0)), ("d", Some(5.0))];
+        check(&equal, "No operation takes more than 25 % of one epoch of “Unfused”");
+        assert_eq!(largest(&[group("Lost", &[("read", None)])], "epoch"), None);
+    }
 }

@@ -80,7 +80,7 @@ impl Options {
             axis: Some(axis),
             base: None,
             tick: |v| format!("{}×", plain(v)),
-            caption: format!("time over that with the chosen tile{}", less_is_better(far)),
+            caption: format!("time relative to the chosen tile{}", less_is_better(far)),
             marks: vec![Mark { value: 1.0, label: CHOSEN.into(), solid: false, data: MarkData::reference(CHOSEN) }],
             legend: vec![(BLUE, "chosen tile".into()), (GREY, "other tiles".into())],
         }
@@ -285,7 +285,7 @@ fn frame(options: &Options, run: &Run, problem: &Problem, tiled: &[TiledRung], f
     let unchosen = tiled.iter().filter(|r| r.chosen().is_none() && r.base().is_some()).count();
     if unchosen > 0 {
         let what = counted(unchosen, "rung");
-        notes.push(format!("Of {what} the time with the chosen tile is missing; there 1× is the fastest tile."));
+        notes.push(format!("{what} without a time with the chosen tile: there 1× is the fastest tile."));
     }
     if full {
         notes.push(format!("At most {} are compared.", counted(MAX_TILES, "tile")));
@@ -310,7 +310,7 @@ fn frame(options: &Options, run: &Run, problem: &Problem, tiled: &[TiledRung], f
             l2(run).to_owned(),
         ]),
         description: format!(
-            "Bars of the time with {} of {} on {}, {}, over that with the chosen tile: {}.",
+            "Bars of the time with {} of {} on {}, {}, relative to the chosen tile: {}.",
             counted(drawn().count(), "tile"),
             counted(tiled.len(), "rung"),
             device(run),

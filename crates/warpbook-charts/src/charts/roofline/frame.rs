@@ -11,15 +11,15 @@ impl Roofs<'_> {
         let run = self.run;
         let medians = medians(self.points.iter().map(|p| p.measurement));
         let mut notes = vec![
-            "Numbers: from the fastest on. A point has the marker of the level of memory that it works from, and lies below that \
-             level's roof. %: of its bound, the least time that its own bytes and operations allow."
+            "Numbers rank the rungs, the fastest first. A point has the marker of the level of memory that it works from, and lies \
+             below that level's roof. Percentages are % of bound: the bound is the least time that its own bytes and operations allow."
                 .to_owned(),
         ];
         notes.extend(policy_note(run, false));
         if self.points.iter().any(|p| p.measurement.gpus() > 1) {
             notes.push(
-                "Of rungs on several GPUs, FLOP/s and FLOP/byte are those of each GPU, as the roofs are; all bytes of the link \
-                 count, as they cross the one of the first GPU."
+                "For rungs on several GPUs, FLOP/s and FLOP/byte are per GPU, as the roofs are; all bytes sent over links count, \
+                 since they cross the first GPU's link."
                     .into(),
             );
         }
@@ -36,13 +36,13 @@ impl Roofs<'_> {
             notes.push("A point lies below the peak of its own type of arithmetic, which its figures name.".into());
         }
         if self.lower {
-            notes.push(format!("The peak of {} is that of rungs without tensor cores.", arithmetic_name(Dtype::F32)));
+            notes.push(format!("The peak of {} is for rungs without tensor cores.", arithmetic_name(Dtype::F32)));
         }
         if self.points.len() > MAX_ENTRIES {
             notes.push(format!("{} of {} points are drawn; the table has all.", MAX_ENTRIES, self.points.len()));
         }
         if unnamed > 0 {
-            notes.push(format!("{} found no room; the table has all.", counted(unnamed, "name")));
+            notes.push(format!("{} did not fit; the table has all.", counted(unnamed, "name")));
         }
         Frame {
             width: self.options.px(),

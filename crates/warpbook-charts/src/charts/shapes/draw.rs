@@ -162,7 +162,7 @@ impl<'a> HeatMap<'a> {
         for (why, mut rungs) in without.into_iter().take(4) {
             rungs.truncate(MAX_ENTRIES);
             notes.push(format!(
-                "No column, as without a figure at any shape: {} ({}).",
+                "Left out, without a figure at any shape: {} ({}).",
                 listed(&rungs),
                 why.trim_end_matches('.')
             ));
@@ -216,7 +216,7 @@ impl<'a> HeatMap<'a> {
         let low = best.iter().min_by(|a, b| a.2.total_cmp(&b.2));
         let high = best.iter().max_by(|a, b| a.2.total_cmp(&b.2));
         format!(
-            "Heat map of the fastest library's time over that of {} at {} of {} on {}: the best kernel is at least as fast at \
+            "Heat map of the fastest library's time divided by the time of {} at {} of {} on {}: the best kernel is at least as fast at \
              {ahead} of them, from {} to {}.",
             counted(self.columns.len(), "rung"),
             counted(self.rows.len(), "shape"),

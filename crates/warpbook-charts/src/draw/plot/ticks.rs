@@ -30,7 +30,7 @@ pub(crate) const LOG_FROM: f64 = 20.0;
 
 /// Returns the caption of an axis of times, which mentions bars if they start at zero and dots otherwise.
 pub(crate) fn less_is_better(log: bool) -> &'static str {
-    if log { ", further left is better; logarithmic scale" } else { ", shorter is better" }
+    if log { ", left is better; logarithmic scale" } else { ", shorter is better" }
 }
 
 /// Largest value with exact logarithms and steps; values beyond it are drawn at the border.

@@ -18,7 +18,7 @@ Examples:
   warpbook speedrun cifar10-speedrun --precision amp-bf16 --seeds 10 --hold-out 5000 --epochs 9 --steps 200     tested on training images
   warpbook speedrun mnist --precision amp-fp16 --epochs 8 --cold 10 --to 99 --out mnist-to-99.json     whole processes
 
-Processes of --cold print nothing, and train as `warpbook train` does, which classifies the test images after each epoch; those of cifar10-speedrun classify \
+Processes of --cold print nothing, and train as `warpbook train` does, which classifies the test images after each epoch; processes of cifar10-speedrun classify \
 them once, at the end.
 
 Ctrl-C ends at once; the record has the finished trainings. See `warpbook --help` for the exit codes, and `warpbook train --help` for the file of a \

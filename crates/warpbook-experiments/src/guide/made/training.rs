@@ -194,7 +194,7 @@ pub(in crate::guide) fn deep_steps(arrays: &Arrays, on_gpu: bool, saves: Saves) 
         arrays.tolerance(),
     );
     let stream = if on_gpu { Some(&arrays.on_gpu()?.stream) } else { None };
-    let error = differs.then(|| "the gradients are not those of a training without checkpoints, to the bit".to_owned());
+    let error = differs.then(|| "the gradients are not bit for bit equal to a training without checkpoints".to_owned());
     Ok(Box::new(Steps { trainer: RefCell::new(trainer), stream, steps: 1, one_by_one: false, check, error }))
 }
 

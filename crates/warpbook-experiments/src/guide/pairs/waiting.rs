@@ -19,7 +19,7 @@ pub(super) static LATENCY: Pair = Pair {
     about: "The same multiply-adds with 1 to 32 warps per SM, each thread working on 1, 2, 4 or 8 of its chains at a time.",
     reason: "Little's law: what is in flight is the rate times the latency. A scheduler that starts one instruction per cycle, each of which \
              takes about four, needs four independent ones: four warps, or one warp with four chains.",
-    on_a_smaller_gpu: "The same per SM: schedulers and latencies are those of the architecture.",
+    on_a_smaller_gpu: "The same per SM, if its SMs have the same number of schedulers and the same latencies.",
     axis: "warps per SM",
     headline: Quantity::Throughput,
     sizes: &kernels::WARPS,

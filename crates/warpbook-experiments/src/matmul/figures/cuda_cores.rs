@@ -331,7 +331,7 @@ pub(super) fn vectorised(of: &Subject<'_>) -> Diagram {
         .put(b)
         .note("A thread's rows and columns come in fours, which it reads from shared memory with one instruction each.")
         .note(
-            "tile_b keeps the fours of B; those of A lie along k, and are transposed on the way, one number at a time.",
+            "tile_b keeps the fours of B. The fours of A lie along k, and are transposed on the way, one number at a time.",
         )
 }
 

@@ -364,7 +364,7 @@ pub(super) fn split_k(of: &Subject<'_>) -> Diagram {
     diagram = diagram
         .put(finished)
         .note("Framed: the parts that the other blocks send to block 1 through distributed shared memory, and the part that it writes.")
-        .note("It adds to its own sums those of the others in the order of the blocks, so that the same bits come out on every run.")
+        .note("It adds the sums of the others to its own in the order of the blocks, so that every run gives the same bits.")
         .table(["block", "blocks of k", "columns it finishes"]);
     for rank in 0..split {
         let k = share_of_k(blocks, split, rank);

@@ -107,7 +107,7 @@ struct Common {
 }
 
 impl Common {
-    fn of(state: &State<'_>) -> Self {
+    fn from_state(state: &State<'_>) -> Self {
         Self {
             n: state.points.train as u64,
             epochs: u32::try_from(state.epochs).unwrap_or(u32::MAX),
@@ -134,7 +134,7 @@ pub(super) fn descend(
     loss_partial: &Buffer<f32>,
     barrier: &Barrier,
 ) -> Result<()> {
-    let common = Common::of(state);
+    let common = Common::from_state(state);
     let mut args = common.args(state);
     args.extend([loss_partial as &dyn KernelArg, &barrier.words, &barrier.control, &barrier.blocks, &barrier.limit_ns]);
     // SAFETY: the arguments match `descend(x, y, n, epochs, log_every, learning_rate, inverse_n, weights, losses, loss_partial, words, control, blocks,
@@ -145,7 +145,7 @@ pub(super) fn descend(
 
 /// Launches a descent on one cluster.
 pub(super) fn descend_in_cluster(state: &State<'_>, kernel: &Kernel, shape: Launch) -> Result<()> {
-    let common = Common::of(state);
+    let common = Common::from_state(state);
     let options = LaunchOptions { cluster: Some(shape.grid[0]), ..LaunchOptions::default() };
     // SAFETY: the arguments match `descend_in_cluster(x, y, n, epochs, log_every, learning_rate, inverse_n, weights, losses)`. `losses` has an element per
     // logged epoch, `place` chose the shared memory and registers for this n, and the grid is one cluster of the size that the kernel was compiled for.
@@ -159,7 +159,7 @@ pub(super) fn descend_on_moments(
     descend: &Kernel,
     partial: &Buffer<f64>,
 ) -> Result<()> {
-    let Common { n, epochs, every, rate, .. } = Common::of(state);
+    let Common { n, epochs, every, rate, .. } = Common::from_state(state);
     let shape = moments.shape(n);
     let blocks = shape.grid[0];
     assert!(partial.len() >= 5 * blocks as usize, "five rows of a column a block");
@@ -180,7 +180,7 @@ pub(super) fn descend_multivariate(
     [of_blocks, of_all]: [&Buffer<u64>; 2],
     barrier: &Barrier,
 ) -> Result<()> {
-    let common = Common::of(state);
+    let common = Common::from_state(state);
     let pitch = state.points.pitch as u64;
     let mut args = common.args(state);
     args.insert(3, &pitch);

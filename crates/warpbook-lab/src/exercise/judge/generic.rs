@@ -55,7 +55,7 @@ pub(super) const MISTAKES: [Mistake; 5] = [
         },
     ),
     Mistake::new("zeros", "All elements are 0.", |wrong| wrong.got().iter().all(|got| *got == 0.0)),
-    Mistake::new("copy", "The elements are those of an input: they were copied, or not changed at all.", is_copy),
+    Mistake::new("copy", "The output equals an input: its elements were copied, or not changed at all.", is_copy),
     Mistake::new(
         "some_not_written",
         "All elements that were written are right, but no thread has written the others.",

@@ -16,7 +16,7 @@ use warpbook_record::{KernelSpec, Requires, Run, Rung, Runner, nearest, source_p
 /// use warpbook::kernels::regression::rungs;
 ///
 /// let fused = rungs().into_iter().find(|r| r.id == "02_fused").unwrap();
-/// let whole = KernelView::of(&fused);
+/// let whole = KernelView::for_rung(&fused);
 /// let kernel = whole.function("pass")?;
 /// let ablations = whole.between("For the ablation", "#define WITHOUT_Y")?;
 /// assert!(kernel.text().contains("block_sum") && ablations.text().contains("WITHOUT_LOSS"));
@@ -83,7 +83,7 @@ pub trait Viewed {
 
 impl Viewed for LiveKernel {
     fn view(&self) -> KernelView {
-        KernelView::of(&self.rung())
+        KernelView::for_rung(&self.rung())
     }
 }
 
@@ -95,7 +95,7 @@ impl KernelView {
 
     /// Returns all files of a rung's kernels, each once.
     #[must_use]
-    pub fn of(rung: &Rung) -> Self {
+    pub fn for_rung(rung: &Rung) -> Self {
         let mut parts: Vec<Part> = Vec::new();
         for kernel in rung.kernels().iter().filter(|k| !k.source.is_empty()) {
             if !parts.iter().any(|p| p.file == kernel.file) {
@@ -122,7 +122,7 @@ impl KernelView {
                 parts.push(Part::whole(file, source));
             }
         }
-        Ok(if parts.is_empty() { Self::of(found) } else { Self { parts } })
+        Ok(if parts.is_empty() { Self::for_rung(found) } else { Self { parts } })
     }
 
     /// Shows a file below `kernels/`, or a shared header such as "reduce.cuh".
@@ -393,7 +393,7 @@ fn rung_facts(r: &Rung) -> Facts {
 
 impl Show for Rung {
     fn html(&self) -> String {
-        let view = KernelView::of(self);
+        let view = KernelView::for_rung(self);
         let source = if view.parts.is_empty() { String::new() } else { details("Source", &view.html()) };
         format!("{}<p>{}</p>{}{source}", heading(&self.title), escape(&self.idea), rung_facts(self).html())
     }
@@ -432,7 +432,7 @@ mod tests {
 
     #[test]
     fn a_part_keeps_its_line_numbers() {
-        let view = KernelView::of(&fused());
+        let view = KernelView::for_rung(&fused());
         let pass = view.function("pass").unwrap();
         let source = fused().kernels()[0].source.clone();
         let line = source.lines().position(|l| l.starts_with("pass(")).unwrap() + 1;
@@ -459,7 +459,7 @@ mod tests {
 
     #[test]
     fn what_is_not_there_is_an_error_with_the_nearest_name() {
-        let view = KernelView::of(&fused());
+        let view = KernelView::for_rung(&fused());
         let check = |r: Result<KernelView>, expect: &str| {
             let sentence = r.unwrap_err().to_string();
             assert!(sentence.contains(expect), "{sentence}");
@@ -491,6 +491,6 @@ mod tests {
             );
         }
         let cpu = &rungs()[0];
-        assert!(!cpu.html().contains("<pre") && KernelView::of(cpu).text().contains("no kernels"));
+        assert!(!cpu.html().contains("<pre") && KernelView::for_rung(cpu).text().contains("no kernels"));
     }
 }

@@ -127,7 +127,7 @@ impl Show for Attempt {
         };
         let speed = speed(self, m).map_or_else(String::new, |s| format!("<p>{}</p>", escape(&s)));
         let chart = comparison(self).map_or_else(String::new, |c| c.html());
-        let source = crate::display::html::details("Source", &KernelView::of(self.rung()).html());
+        let source = crate::display::html::details("Source", &KernelView::for_rung(self.rung()).html());
         let remarks: String = remarks(self).iter().map(|remark| note(remark)).collect();
         let counted = counted(self).map_or_else(String::new, |table| table.html());
         let wasteful = wasteful(self).map_or_else(String::new, |sentence| note(&sentence));
@@ -171,7 +171,8 @@ mod tests {
 
     #[test]
     fn a_source_that_does_not_compile_shows_line_and_caret() {
-        let live = LiveKernel::of("02_coalesced").unwrap().replacing("float sum = 0.0f;", "float sum = zero;").unwrap();
+        let live =
+            LiveKernel::for_rung("02_coalesced").unwrap().replacing("float sum = 0.0f;", "float sum = zero;").unwrap();
         let attempt = attempted(&live);
         let line = live.text().lines().position(|l| l.contains("= zero")).unwrap() + 1;
         let text = attempt.text();
@@ -183,7 +184,7 @@ mod tests {
 
     #[test]
     fn without_a_gpu_a_kernel_runs_in_the_emulator() {
-        let live = LiveKernel::of("05_register_2d").unwrap().named("big").size("STAGES", 1);
+        let live = LiveKernel::for_rung("05_register_2d").unwrap().named("big").size("STAGES", 1);
         let attempt = attempted(&live);
         for form in [attempt.text(), attempt.html()] {
             assert!(form.contains("05_register_2d+big") && form.contains("registers a thread"), "{form}");
@@ -201,13 +202,13 @@ mod tests {
         assert!(stats.registers > 64 && stats.file == "live/big.cu" && stats.architecture == "sm_80");
         assert_eq!(attempt.run().sources["live/big.cu"], live.text());
         // The kernel spills, since it has more values than registers.
-        let tight = LiveKernel::of("05_register_2d").unwrap().size("BLOCKS_PER_SM", 8);
+        let tight = LiveKernel::for_rung("05_register_2d").unwrap().size("BLOCKS_PER_SM", 8);
         assert!(attempted(&tight).text().contains("more values than registers"));
     }
 
     #[test]
     fn an_untouched_kernel_is_no_attempt() {
-        let live = |id: &str| LiveKernel::of(id).unwrap();
+        let live = |id: &str| LiveKernel::for_rung(id).unwrap();
         let commented = format!("// Mine.\n{}", live("02_coalesced").text().replace('\n', "  \n\n"));
         for live in [
             live("02_coalesced"),
@@ -255,17 +256,17 @@ mod tests {
 
     #[test]
     fn a_source_without_the_kernel_says_so() {
-        let live = LiveKernel::of("01_naive").unwrap().source("__global__ void other() {}");
+        let live = LiveKernel::for_rung("01_naive").unwrap().source("__global__ void other() {}");
         let attempt = attempted(&live);
         assert!(attempt.text().contains("defines no kernel"), "{}", attempt.text());
         // The static_assert's message comes from the kernel's own text.
-        let uneven = LiveKernel::of("02_coalesced").unwrap().size("THREADS", 200);
+        let uneven = LiveKernel::for_rung("02_coalesced").unwrap().size("THREADS", 200);
         assert!(attempted(&uneven).text().contains("one thread for each element of the tile"));
     }
 
     #[test]
     fn its_source_travels_with_a_ladder() {
-        let live = LiveKernel::of("02_coalesced").unwrap().named("a<b").named("ours");
+        let live = LiveKernel::for_rung("02_coalesced").unwrap().named("a<b").named("ours");
         let attempt = attempted(&live);
         let ladder = crate::display::results::runs::tests::sample_run();
         let both = attempt.merged_into(&ladder).unwrap();
@@ -282,13 +283,13 @@ mod tests {
             let sentence = lab.attempt(&live).unwrap_err().to_string();
             assert!(sentence.contains(expect), "{sentence}");
         };
-        let live = |id: &str| LiveKernel::of(id).unwrap();
+        let live = |id: &str| LiveKernel::for_rung(id).unwrap();
         check(live("02_coalesced").named("../x"), "letters from a to z, digits");
         check(live("02_coalesced").size("BM", 0), "BM must be");
         check(live("02_coalesced").time_limit(f64::NAN), "time limit");
         check(live("14_overlapped_store").dtype(Dtype::F32), "takes fp16, bf16, tf32, not fp32");
-        assert!(LiveKernel::of("02_coalessed").unwrap_err().to_string().contains("02_coalesced"));
-        assert!(LiveKernel::of("cublas").is_err());
+        assert!(LiveKernel::for_rung("02_coalessed").unwrap_err().to_string().contains("02_coalesced"));
+        assert!(LiveKernel::for_rung("cublas").is_err());
         assert!(live("08_double_buffered").tile("1x1").unwrap_err().to_string().contains("128x256x8s4"));
         assert!(live("02_coalesced").replacing("nothing like it", "").unwrap_err().to_string().contains("no passage"));
         assert!(live("02_coalesced").replacing("row", "").unwrap_err().to_string().contains("times"));

@@ -17,7 +17,7 @@ fn range((low, high): (u32, u32), unit: &str) -> String {
     if low == high { format!("{low} {unit}") } else { format!("{low} to {high} {unit}") }
 }
 
-/// Describes clocks in a few words: "1980 MHz, memory 3201 MHz, 512 W, 41 °C; held down by: power cap".
+/// Describes clocks in a few words: "1980 MHz, memory 3201 MHz, 512 W, 41 °C; clocks limited by: power cap".
 fn clocks(c: &ClockReport) -> String {
     let mut parts = Vec::new();
     parts.extend(c.sm_mhz.map(|r| range(r, "MHz")));
@@ -26,7 +26,7 @@ fn clocks(c: &ClockReport) -> String {
     parts.extend(c.max_temperature_celsius.map(|t| format!("{t} °C")));
     let mut text = parts.join(", ");
     if !c.throttling.is_empty() {
-        text += &format!("; held down by: {}", c.throttling.join(", "));
+        text += &format!("; clocks limited by: {}", c.throttling.join(", "));
     }
     text
 }

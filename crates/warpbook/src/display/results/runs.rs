@@ -16,7 +16,7 @@ fn outcome(m: &Measurement) -> String {
 /// Returns the ladder's table as HTML. The best row is highlighted; in a row without a time, the reason spans the
 /// columns.
 fn ladder_html(run: &Run, problem: &Problem) -> String {
-    let table = LadderTable::of(run, problem);
+    let table = LadderTable::for_problem(run, problem);
     let class = |numeric: bool| if numeric { " class=\"wb-num\"" } else { "" };
     let head: String = (table.headers.iter())
         .map(|h| format!("<th scope=\"col\"{}>{}</th>", class(h.numeric), escape(&h.text)))
@@ -63,7 +63,7 @@ fn notices(run: &Run) -> Vec<String> {
         notices.push(warpbook_charts::DEBUG_ASSERTIONS.into());
     }
     if let Some(clocks) = run.environment.clocks.as_ref().filter(|c| !c.throttling.is_empty()) {
-        notices.push(format!("The GPU's clocks were held down during the run: {}.", clocks.throttling.join(", ")));
+        notices.push(format!("The GPU's clocks were limited during the run by: {}.", clocks.throttling.join(", ")));
     }
     notices.extend(run.notes.iter().cloned());
     notices

@@ -219,7 +219,7 @@ fn not_timed(name: &str) -> (Vec<Point>, String) {
     let Some(us) = valid(&record, "01_words", problem).and_then(|m| m.median_us()) else { return nothing() };
     let n = problem.size() as f64;
     let said = format!(
-        "{name} was not timed: the emulator has no times. The point is that of `y[i] = 2 * x[i]`, its nearest relative with a published time: 1 operation for \
+        "{name} was not timed: the emulator has no times. The point shows `y[i] = 2 * x[i]`, the most similar kernel with a published time: 1 operation for \
          8 bytes, {} for {} elements, from {}.",
         figures::time(us),
         figures::count(n),

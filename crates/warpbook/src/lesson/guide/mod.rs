@@ -25,11 +25,11 @@ pub fn place(lab: &Lab) -> String {
     match PAIRS.first().and_then(|pair| published(pair.record)) {
         Some(record) => format!(
             "{small} A pair that a CPU can run is measured here, at small sizes, and shown next to the published record of {}. All other figures of pairs \
-             are those of the published records, and say so.",
+             come from published records, and say so.",
             record.environment.device.name
         ),
         None => format!(
-            "{small} Sizes are small. Of each pair you see the halves that a CPU can run; those of the GPU are compiled and listed, with the reason why \
+            "{small} Sizes are small. Of each pair you see the halves that a CPU can run; halves for a GPU are compiled and listed, with the reason why \
              they were skipped."
         ),
     }
@@ -173,7 +173,7 @@ pub fn memory_over_time(run: &Run) -> Panel {
         let chart = |p: &Profiled| {
             let until = run.spans_of(&p.rung, &p.problem).iter().map(|s| s.end_us()).fold(0.0, f64::max);
             let title = run.rung(&p.rung).map_or(p.rung.as_str(), |rung| &*rung.title);
-            draw().memory(p, until, [&format!("{title}: device memory over time"), &p.problem.label]).ok()
+            draw().memory(p, until, [title, &p.problem.label]).ok()
         };
         let all: Vec<Chart> = run.profiled.iter().filter_map(chart).collect();
         (!all.is_empty()).then(|| all.iter().fold(Panel::column([]), |panel, chart| panel.and(chart)))
@@ -266,7 +266,10 @@ mod tests {
         let held = Profiled { memory: vec![at(0.0, 0), at(9.0, 1 << 20)], ..profiled(&run, "02_pool") };
         run.profiled.push(held);
         let page = memory_over_time(&run).page("");
-        assert!(page.contains("From a pool: device memory over time") && page.matches(SVG).count() == 1, "{page}");
+        assert!(
+            page.contains("“From a pool”: 1 MiB of device memory at most") && page.matches(SVG).count() == 1,
+            "{page}"
+        );
     }
 
     #[test]

@@ -91,7 +91,7 @@ impl Guesses {
         (larger, smaller, size): (&str, &str, u64),
     ) -> String {
         let run = of_a_gpu(run);
-        let what = format!("Memory of {} over that of {}", titled(&run, larger), titled(&run, smaller));
+        let what = format!("Memory of {} divided by the memory of {}", titled(&run, larger), titled(&run, smaller));
         format!("{}{}", self.times(&what, guess, memory_ratio(&run, larger, smaller, size)), from(&run))
     }
 

@@ -147,7 +147,7 @@ pub fn by_type(run: &Run, problem: &Problem, dtypes: &[Dtype]) -> Table {
             error.unwrap_or_default(),
         ]
     };
-    let headers = ["type", "ceiling", "library", "best of ours", "by", "of the library", "its largest relative error"];
+    let headers = ["type", "ceiling", "library", "our best", "by", "of the library", "its largest relative error"];
     table(&headers, in_types(run, problem, dtypes).iter().map(row).collect())
 }
 

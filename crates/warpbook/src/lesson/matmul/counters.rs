@@ -206,7 +206,7 @@ mod tests {
         let text = sectors_of_rungs(&lab, &product, &run, &mut Guesses::new(""), 4.0).text();
         assert!(text.contains("CUDA device"), "{text}");
         assert!(l2_of_rungs(&lab, &product, &run, run.main_problem().unwrap()).text().contains("CUDA device"));
-        let kernel = |_: u32| LiveKernel::of("02_coalesced");
+        let kernel = |_: u32| LiveKernel::for_rung("02_coalesced");
         assert!(counters_of_factors(&lab, &run, &[], &[], kernel).text().contains("CUDA device"));
     }
 

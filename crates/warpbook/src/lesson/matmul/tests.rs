@@ -164,7 +164,7 @@ fn guesses_are_compared_with_the_measurement_and_drawn() {
 #[test]
 fn attempts_stand_next_to_each_other() {
     let lab = Lab::open("cpu").unwrap();
-    let live = |name: &str| LiveKernel::of("02_coalesced").unwrap().named(name);
+    let live = |name: &str| LiveKernel::for_rung("02_coalesced").unwrap().named(name);
     let broken = live("broken").replacing("float sum = 0.0f;", "float sum = none;").unwrap();
     let tried = [lab.attempt(&live("as_it_is")).unwrap(), lab.attempt(&broken).unwrap()];
     let rows = attempts(&tried).rows;

@@ -150,7 +150,7 @@ fn histograms(title: &str, rows: &[(String, &Gradients, f32)]) -> std::result::R
         );
     }
     let row = |(name, step, scale): &(String, &Gradients, f32)| {
-        ExponentRow::of(name.clone(), step.all_outputs().map(|g| g * scale))
+        ExponentRow::from_values(name.clone(), step.all_outputs().map(|g| g * scale))
     };
     draw().exponents(title, &subtitle, &FP16, &rows.iter().map(row).collect::<Vec<_>>())
 }

@@ -66,7 +66,7 @@ fn contents(browser: &Browser) -> Result<()> {
     }
     let names = text(browser, "[...document.querySelectorAll('.figures dt')].map((e) => e.textContent).join()")?;
     let has = |name: &str| names.as_str().is_some_and(|n| n.contains(name));
-    ensure!(has("Of its bound") && has("Bound by") && has("Check"), "the figures are {names}");
+    ensure!(has("% of bound") && has("Bound by") && has("Check"), "the figures are {names}");
     let top = text(browser, "document.querySelector('.difference').getBoundingClientRect().top < innerHeight")?;
     ensure!(top == json!(true), "the difference begins below the first screen");
     Ok(())

@@ -64,7 +64,7 @@ impl Profiler {
     pub fn open(path: &Path) -> Result<Self> {
         let file = SharedLibrary::open(path).map_err(|why| Error::NotCounted { why })?;
         let calls = ProfilerCalls::load(&file.library).map_err(|lacks| {
-            let needed = "install that of CUDA 12.6 or later with `pip install --upgrade nvidia-cuda-cupti`";
+            let needed = "install CUPTI 12.6 or later with `pip install --upgrade nvidia-cuda-cupti`";
             Error::NotCounted { why: format!("CUPTI at {} is too old ({lacks}): {needed}", path.display()) }
         })?;
         // Once the evaluator is loaded, CUPTI finds it by its name. If it is not in this folder, the loader's own search has to find it.
