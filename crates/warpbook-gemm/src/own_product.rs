@@ -22,10 +22,10 @@ const USUAL: &str = "02_coalesced";
 ///
 /// The handle is `Copy`. The kernel behind the handle is kept until the process ends; equal kernels are kept only once.
 #[derive(Clone, Copy)]
-pub struct OwnProduct(&'static Kept);
+pub struct OwnProduct(&'static KeptKernel);
 
 /// The kernel behind a handle.
-struct Kept {
+struct KeptKernel {
     name: String,
     row: Row,
     /// Types in which the kernel was found to be correct.
@@ -37,7 +37,7 @@ impl OwnProduct {
     /// refused when a product is planned.
     #[must_use]
     pub fn new(name: impl Into<String>, row: Row) -> Self {
-        static ALL: Mutex<Vec<&'static Kept>> = Mutex::new(Vec::new());
+        static ALL: Mutex<Vec<&'static KeptKernel>> = Mutex::new(Vec::new());
         let (name, mut row) = (name.into(), row);
         // Since there is only one tile, the row's costs do not matter.
         let tile: Option<&'static str> =
@@ -47,7 +47,7 @@ impl OwnProduct {
         if let Some(known) = all.iter().find(|kept| kept.name == name && kept.row == row) {
             return Self(known);
         }
-        let kept: &'static Kept = Box::leak(Box::new(Kept { name, row, right: Mutex::default() }));
+        let kept: &'static KeptKernel = Box::leak(Box::new(KeptKernel { name, row, right: Mutex::default() }));
         all.push(kept);
         Self(kept)
     }

@@ -243,14 +243,14 @@ fn read(tensors: &SafeTensors<'_>, name: &str, spec: &ParamSpec, names: &[&str])
 pub(crate) const STATE: &str = "optimizer.";
 
 /// Shapes and values by name.
-pub(crate) type Arrays<'a> = BTreeMap<String, (Vec<usize>, &'a [f32])>;
+pub(crate) type NamedArrays<'a> = BTreeMap<String, (Vec<usize>, &'a [f32])>;
 
 /// Key of this crate's entry in a file's metadata. There is only one entry: the order of several entries would change from run to run, and so
 /// would the file's bytes.
 const ENTRY: &str = "warpbook";
 
 /// Writes f32 tensors, with JSON as metadata; the file appears whole or not at all.
-pub(crate) fn write(arrays: &Arrays<'_>, metadata: Option<String>, path: &Path) -> Result<(), WeightsError> {
+pub(crate) fn write(arrays: &NamedArrays<'_>, metadata: Option<String>, path: &Path) -> Result<(), WeightsError> {
     let metadata = metadata.map(|text| HashMap::from([(ENTRY.to_owned(), text)]));
     let format = |e: SafeTensorError| WeightsError::Format { path: path.into(), why: e.to_string() };
     let io = |source| WeightsError::Io { path: path.into(), source };

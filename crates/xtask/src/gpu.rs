@@ -39,7 +39,7 @@ pub fn tested(w: &Workspace, here: Option<&Here>) -> String {
         return format!("GPU: {}", verdict_here(here));
     }
     let read = |file: &'static str| match fs::read_to_string(w.path(file)) {
-        Ok(text) => Some((file, Report::parse(&text))),
+        Ok(text) => Some((file, GpuReport::parse(&text))),
         Err(e) if e.kind() == ErrorKind::NotFound => None,
         Err(e) => Some((file, Err(e.to_string()))),
     };
@@ -50,7 +50,7 @@ pub fn tested(w: &Workspace, here: Option<&Here>) -> String {
     let now = Sources::from_git(w);
     let said = reports.into_iter().map(|(file, report)| {
         let mut now = now.clone();
-        if let (Some(now), Ok(Report { trees: Some(then), .. })) = (&mut now, &report) {
+        if let (Some(now), Ok(GpuReport { trees: Some(then), .. })) = (&mut now, &report) {
             now.ignore_documents(w, then);
         }
         format!("GPU: {}", verdict(file, report, now.as_ref()))
@@ -60,7 +60,7 @@ pub fn tested(w: &Workspace, here: Option<&Here>) -> String {
 
 /// A report made on a machine with a GPU.
 #[derive(Debug, Clone, PartialEq)]
-struct Report {
+struct GpuReport {
     devices: Vec<String>,
     /// The filter on names of test executables; empty if all of them ran.
     filter: String,
@@ -73,7 +73,7 @@ struct Report {
     skipped: Vec<String>,
 }
 
-impl Report {
+impl GpuReport {
     /// Parses a report; the error says what is wrong with it.
     fn parse(json: &str) -> Result<Self, String> {
         let v: Value = serde_json::from_str(json).map_err(|e| format!("it is not valid JSON: {e}"))?;
@@ -185,7 +185,7 @@ fn untested(why: &str) -> String {
 }
 
 /// Returns a report's verdict on the sources in the state `now`, which is `None` if git cannot tell.
-fn verdict(file: &str, report: Result<Report, String>, now: Option<&Sources>) -> String {
+fn verdict(file: &str, report: Result<GpuReport, String>, now: Option<&Sources>) -> String {
     let untested = |why: String| untested(&why);
     let report = match report {
         Ok(report) => report,
@@ -257,8 +257,8 @@ mod tests {
         "trees": {"kernels": "aa", "crates/warpbook": "bb"},
         "passed": 161, "failed": 0, "ignored": 0, "failures": [], "skipped": []}"#;
 
-    fn report() -> Report {
-        Report::parse(MADE).unwrap()
+    fn report() -> GpuReport {
+        GpuReport::parse(MADE).unwrap()
     }
 
     fn now() -> Sources {
@@ -266,7 +266,7 @@ mod tests {
     }
 
     /// Returns the verdict for a changed report on unchanged sources.
-    fn verdict_after(change: impl Fn(&mut Report)) -> String {
+    fn verdict_after(change: impl Fn(&mut GpuReport)) -> String {
         let mut report = report();
         change(&mut report);
         verdict(REPORTS[0], Ok(report), Some(&now()))
@@ -277,9 +277,9 @@ mod tests {
         let on = "on NVIDIA H200 (driver 580.159.04) with exactly these sources.";
         assert_eq!(verdict_after(|_| {}), format!("all 161 tests passed {on}"));
         // Sources without influence on tests on a GPU may differ.
-        let unrelated = |r: &mut Report| drop(r.trees.as_mut().unwrap().insert("crates/xtask".into(), "cc".into()));
+        let unrelated = |r: &mut GpuReport| drop(r.trees.as_mut().unwrap().insert("crates/xtask".into(), "cc".into()));
         assert_eq!(verdict_after(unrelated), format!("all 161 tests passed {on}"));
-        let two = |r: &mut Report| r.devices = vec!["A, 1".into(), "A, 1".into(), "B, 1".into()];
+        let two = |r: &mut GpuReport| r.devices = vec!["A, 1".into(), "A, 1".into(), "B, 1".into()];
         assert!(verdict_after(two).contains("on A (driver 1), B (driver 1) with"));
     }
 
@@ -313,7 +313,7 @@ mod tests {
 
     #[test]
     fn failures_there_are_named() {
-        let two = |r: &mut Report| (r.failed, r.failures) = (2, vec!["a::b".into(), "c".into()]);
+        let two = |r: &mut GpuReport| (r.failed, r.failures) = (2, vec!["a::b".into(), "c".into()]);
         let said = verdict_after(two);
         assert!(said.starts_with("2 tests failed on NVIDIA H200") && said.ends_with(": a::b, c."), "{said}");
         assert!(verdict_after(|r| r.failed = 1).starts_with("1 test failed on"), "{said}");
@@ -334,7 +334,7 @@ mod tests {
     fn a_report_that_lacks_something_is_refused() {
         let refused = |from: &str, to: &str, why: &str| {
             assert_eq!(MADE.matches(from).count(), 1, "{from}");
-            let error = Report::parse(&MADE.replace(from, to)).unwrap_err();
+            let error = GpuReport::parse(&MADE.replace(from, to)).unwrap_err();
             assert!(error.contains(why), "{error}");
         };
         refused("\"passed\": 161", "\"passed\": \"all\"", "`passed`");
@@ -343,9 +343,9 @@ mod tests {
         refused("\"aa\"", "1", "`trees`");
         refused("\"filter\": \"\"", "\"filter\": null", "`filter`");
         refused("\"device\"", "\"gpu\"", "`device`");
-        assert!(Report::parse("[").unwrap_err().contains("JSON"));
+        assert!(GpuReport::parse("[").unwrap_err().contains("JSON"));
         let dirty = MADE.replace(r#"{"kernels": "aa", "crates/warpbook": "bb"}"#, "\"dirty\"");
-        assert_eq!(Report::parse(&dirty).unwrap().trees, None);
+        assert_eq!(GpuReport::parse(&dirty).unwrap().trees, None);
     }
 
     #[test]

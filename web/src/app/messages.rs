@@ -47,7 +47,7 @@ impl Msg {
 }
 
 /// An opened record, or the reason why it could not be opened.
-pub type Reading = Result<Rc<Opened>, String>;
+pub type OpenResult = Result<Rc<Opened>, String>;
 
 /// A message about records of the page or of an address.
 #[derive(Clone)]
@@ -55,13 +55,13 @@ pub enum LibraryMsg {
     /// The index of the page's records arrived.
     Index(Result<Index, String>),
     /// The record with this key was read.
-    Read(String, Reading),
+    Read(String, OpenResult),
     /// Open (`true`) or skip this record, which is on another site.
     Permit(String, bool),
     /// The address leads to a folder's index; the list contains the addresses of the folder's records.
     Folder(String, Vec<String>),
     /// A shown record was read again.
-    Renewed(String, Reading),
+    Renewed(String, OpenResult),
     /// The page's server answered a poll; `Err` if it did not.
     Live(Result<Option<(String, String)>, ()>),
     /// Close this record.
@@ -76,11 +76,11 @@ pub enum DiskMsg {
     /// The reader pasted a text.
     Paste(String),
     /// A file was read: its name, the record and its size in bytes.
-    Read(String, Reading, usize),
+    Read(String, OpenResult, usize),
     /// A progress file was read: its name, and the progress or why it could not be read.
     Progress(String, Result<Rc<Progress>, String>),
     /// The records kept from an earlier visit were read.
-    Kept(Vec<(String, Reading, usize)>),
+    Kept(Vec<(String, OpenResult, usize)>),
     /// The browser could not keep the record with this key and file name.
     NotKept(String, String),
     /// Delete everything that was opened from disk.

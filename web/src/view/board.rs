@@ -14,13 +14,13 @@ use web_sys::HtmlSelectElement;
 use yew::{Event, Html, TargetCast, classes, html};
 
 /// Records that were read, with their entries.
-type Opened<'a> = Vec<(&'a Entry, &'a Run)>;
+type ReadEntries<'a> = Vec<(&'a Entry, &'a Run)>;
 
 /// Shows the board of all records that were read.
 pub fn board(app: &App, send: &Send) -> Html {
     let entries = app.on_board();
     let all = entries.iter().filter_map(|e| Some((*e, e.run()?)));
-    let (published, read): (Opened, Opened) = all.partition(|(e, _)| e.is_published);
+    let (published, read): (ReadEntries, ReadEntries) = all.partition(|(e, _)| e.is_published);
     let records: Vec<(&str, &Run)> = read.iter().map(|(e, run)| (&*e.name, *run)).collect();
     let published: Vec<&Run> = published.iter().map(|(_, run)| *run).collect();
     // The board is drawn only once all records have been read; otherwise thirty records would draw it thirty times.

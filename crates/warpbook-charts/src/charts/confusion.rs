@@ -54,18 +54,18 @@ impl Options {
         if total == 0 {
             return Err(ChartError::NothingToDraw("Nothing was classified.".into()));
         }
-        let matrix = Matrix { of, n, total: total as f64 };
+        let matrix = ConfusionMatrix { of, n, total: total as f64 };
         matrix.draw()
     }
 }
 
-struct Matrix<'a> {
+struct ConfusionMatrix<'a> {
     of: &'a Confusion<'a>,
     n: usize,
     total: f64,
 }
 
-struct Layout {
+struct ConfusionLayout {
     left: f64,
     cell: f64,
     header: f64,
@@ -73,7 +73,7 @@ struct Layout {
     upright: bool,
 }
 
-impl Matrix<'_> {
+impl ConfusionMatrix<'_> {
     fn count(&self, class: usize, taken_for: usize) -> u64 {
         self.of.counts[class * self.n + taken_for]
     }
@@ -92,13 +92,13 @@ impl Matrix<'_> {
         (0..self.n).map(|i| self.count(i, i) as f64).sum()
     }
 
-    fn layout(&self, shown: usize) -> Layout {
+    fn layout(&self, shown: usize) -> ConfusionLayout {
         let names = || self.of.classes[..shown].iter().map(|c| Font::NOTE.width(&clean(c)));
         let widest = names().fold(0.0, f64::max);
         let left = MARGIN + widest.clamp(Font::SMALL.width("true class"), 150.0) + 10.0;
         let cell = ((WIDTH - MARGIN - RECALL - left) / shown as f64).min(44.0);
         let upright = widest <= cell - 4.0;
-        Layout { left, cell, header: if upright { 18.0 } else { widest.min(120.0) + 10.0 }, upright }
+        ConfusionLayout { left, cell, header: if upright { 18.0 } else { widest.min(120.0) + 10.0 }, upright }
     }
 
     fn draw(&self) -> Result<Chart, ChartError> {
@@ -116,7 +116,7 @@ impl Matrix<'_> {
         })
     }
 
-    fn draw_headers(&self, canvas: &Canvas<'_>, shown: usize, layout: &Layout, bottom: f64) -> Drawn {
+    fn draw_headers(&self, canvas: &Canvas<'_>, shown: usize, layout: &ConfusionLayout, bottom: f64) -> Drawn {
         let middle = layout.left + shown as f64 * layout.cell / 2.0;
         canvas.text("predicted class", (middle, bottom - layout.header - AXIS / 2.0), At::Middle, Font::SMALL)?;
         canvas.text("true class", (MARGIN, bottom - 9.0), At::Left, Font::SMALL)?;
@@ -134,7 +134,7 @@ impl Matrix<'_> {
         Ok(())
     }
 
-    fn draw_row(&self, canvas: &Canvas<'_>, class: usize, shown: usize, layout: &Layout, y: f64) -> Drawn {
+    fn draw_row(&self, canvas: &Canvas<'_>, class: usize, shown: usize, layout: &ConfusionLayout, y: f64) -> Drawn {
         let ink = Font { paint: Paint::INK, ..Font::NOTE };
         let middle = y + CELL / 2.0;
         canvas.elided(&self.of.classes[class], layout.left - MARGIN - 10.0, (MARGIN, middle), At::Left, ink)?;

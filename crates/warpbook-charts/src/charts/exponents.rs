@@ -117,7 +117,7 @@ impl Options {
             return Err(ChartError::NothingToDraw("No number is both finite and different from 0.".into()));
         };
         // The picture shows the format's whole range.
-        let plot = Plot { low: low.min(range.least - 4), high: high.max(range.largest + 3), range, rows };
+        let plot = ExponentPlot { low: low.min(range.least - 4), high: high.max(range.largest + 3), range, rows };
         let height = PARTS + rows.len() as f64 * (NAME + PLOT + GAP) + TICKS;
         let frame = Frame {
             width: WIDTH,
@@ -131,14 +131,14 @@ impl Options {
     }
 }
 
-struct Plot<'a> {
+struct ExponentPlot<'a> {
     low: i32,
     high: i32,
     range: &'a FormatRange<'a>,
     rows: &'a [ExponentRow],
 }
 
-impl Plot<'_> {
+impl ExponentPlot<'_> {
     /// Returns the left edge of an exponent's bar.
     fn x(&self, e: i32) -> f64 {
         let width = WIDTH - MARGIN - LEFT;

@@ -4,7 +4,7 @@ use crate::draw::{
     Rungs, Table, clean, less_is_better,
 };
 use crate::record::{
-    Ceiling, Kind, LadderTable, Measure, OF_PEAK_MEMORY, arithmetic_name, bound, claim, claim_of_memory, columns,
+    Ceiling, LadderTable, Measure, OF_PEAK_MEMORY, RunnerKind, arithmetic_name, bound, claim, claim_of_memory, columns,
     debug_note, device, heading, joined, l2, label, least_memory, medians, name, names, of_bound, pass, peak_bytes,
     policy_note, usable, verdict,
 };
@@ -88,7 +88,7 @@ fn story<'a>(run: &Run, problem: &Problem, mut rows: Vec<LadderRow<'a>>) -> Vec<
         .iter()
         .map(|r| rows.iter().any(|o| is_faster(o, r.measurement) && idea(o.measurement) == idea(r.measurement)))
         .collect();
-    let is_kernel = |m: &Measurement| Kind::of_rung(run, &m.rung) == Kind::Kernels;
+    let is_kernel = |m: &Measurement| RunnerKind::of_rung(run, &m.rung) == RunnerKind::Kernels;
     let external = run.fastest_of(problem, |r| matches!(r.runner, Runner::External(_))).map(|f| f.0);
     let library = run.fastest_library(problem).map(|f| f.0);
     let best = [external, library, run.fastest(problem)];
@@ -552,6 +552,6 @@ fn scale(log: bool) -> &'static str {
 
 /// Returns the colour and the name of a rung's kind.
 fn kind(run: &Run, row: &LadderRow<'_>) -> (Rgb, String) {
-    let kind = Kind::of_rung(run, &row.measurement.rung);
+    let kind = RunnerKind::of_rung(run, &row.measurement.rung);
     (kind.color(), kind.name(row.rung))
 }

@@ -6,7 +6,7 @@ use crate::draw::{
     At, Axis, Canvas, Chart, ChartError, Drawn, Font, Frame, MARGIN, MARKERS, MAX_ENTRIES, MarkData, Options, Paint,
     Stroke, WIDTH, is_narrow,
 };
-use crate::record::{Kind, THRESHOLD, debug_note, devices, heading, joined, l2, label, medians, threshold};
+use crate::record::{RunnerKind, THRESHOLD, debug_note, devices, heading, joined, l2, label, medians, threshold};
 use warpbook_record::Run;
 
 /// Horizontal position where the rows' names end and the plot begins.
@@ -158,7 +158,7 @@ impl<'c, 'a> Drawing<'c, 'a> {
         } else {
             canvas.elided(&row.title, left - MARGIN - 12.0, (left - 12.0, middle), At::Right, Font::BODY)?;
         }
-        let color = Kind::of_rung(self.of.runs[0], row.rung).color();
+        let color = RunnerKind::of_rung(self.of.runs[0], row.rung).color();
         let drawn = self.drawn(row);
         let step = if drawn.len() > 1 { (height - 14.0) / (drawn.len() - 1) as f64 } else { 0.0 };
         let first = middle - step * (drawn.len().saturating_sub(1)) as f64 / 2.0;

@@ -5,14 +5,14 @@ use warpbook_record::{LIVE, Run, Rung, Runner};
 
 /// The kind of a rung's runner.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Kind {
+pub(crate) enum RunnerKind {
     Kernels,
     Library,
     Framework,
     Cpu,
 }
 
-impl Kind {
+impl RunnerKind {
     /// Returns the kind of a record's rung. A framework on the CPU counts as CPU.
     pub(crate) fn of_rung(run: &Run, rung: &str) -> Self {
         match () {
@@ -79,7 +79,7 @@ mod tests {
     use crate::draw::colour::{GREY, SERIES, VERMILLION, contrast};
     use warpbook_record::CUDA_DRIVER;
 
-    const KINDS: [Kind; 4] = [Kind::Kernels, Kind::Library, Kind::Framework, Kind::Cpu];
+    const KINDS: [RunnerKind; 4] = [RunnerKind::Kernels, RunnerKind::Library, RunnerKind::Framework, RunnerKind::Cpu];
 
     #[test]
     fn colours_read_on_white_and_on_near_black() {
@@ -94,7 +94,8 @@ mod tests {
     #[test]
     fn a_legend_tells_the_driver_from_libraries() {
         let library = |name: &'static str| Rung { runner: Runner::Library(name.into()), ..Rung::cpu("a", "A", "", "") };
-        let names = [CUDA_DRIVER, "cuBLAS", "a driver of screws"].map(|name| Kind::Library.name(Some(&library(name))));
+        let names =
+            [CUDA_DRIVER, "cuBLAS", "a driver of screws"].map(|name| RunnerKind::Library.name(Some(&library(name))));
         assert_eq!(names, ["CUDA driver", "GPU library", "GPU library"]);
     }
 

@@ -14,7 +14,7 @@ pub(crate) mod verdict;
 
 pub(crate) use comparable::{Aligned, aligned, difference_of_lines, same_meaning, unlike};
 pub(crate) use headline::{claim, claim_of_memory, least_memory};
-pub(crate) use kind::{Kind, is_library, is_own};
+pub(crate) use kind::{RunnerKind, is_library, is_own};
 pub(crate) use ladder_table::{LadderTable, columns};
 pub(crate) use measure::{Measure, OF_PEAK_MEMORY, peak_bytes, spread};
 pub(crate) use names::{

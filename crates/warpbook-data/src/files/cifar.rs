@@ -4,7 +4,7 @@
 //! [`crate::files::pickle`] (Krizhevsky, 2009).
 
 use crate::error::{Error, Result};
-use crate::files::file::{Source, Verdict, md5};
+use crate::files::file::{InputFile, Verdict, md5};
 use crate::files::pickle;
 use crate::files::recipes::{CIFAR_ARCHIVES, CIFAR_PYTHON_FILES};
 use crate::{Dataset, Origin, Splits};
@@ -125,7 +125,7 @@ fn read_limited(path: &Path) -> Result<Vec<u8>> {
         return Err(too_long(path, length));
     }
     let mut bytes = Vec::with_capacity(length as usize);
-    Source::open(path)?.take(LONGEST as u64 + 1).read_to_end(&mut bytes).map_err(refuse)?;
+    InputFile::open(path)?.take(LONGEST as u64 + 1).read_to_end(&mut bytes).map_err(refuse)?;
     if bytes.len() > LONGEST { Err(too_long(path, bytes.len() as u64)) } else { Ok(bytes) }
 }
 
@@ -135,7 +135,7 @@ fn too_long(path: &Path, length: u64) -> Error {
 }
 
 fn from_archive(path: &Path) -> Result<Splits> {
-    let mut source = Source::open(path)?;
+    let mut source = InputFile::open(path)?;
     let mut found: Vec<Option<Images>> = BATCHES.map(|_| None).to_vec();
     let has_long_names = read_archive(path, &mut source, &mut found)?;
     if let Some(missing) = found.iter().position(Option::is_none) {
@@ -158,7 +158,7 @@ fn from_archive(path: &Path) -> Result<Splits> {
 }
 
 /// Reads the batches of an archive without writing to disk. Returns true if the archive also has files that are not read.
-fn read_archive(path: &Path, source: &mut Source, found: &mut [Option<Images>]) -> Result<bool> {
+fn read_archive(path: &Path, source: &mut InputFile, found: &mut [Option<Images>]) -> Result<bool> {
     let damaged = |e: std::io::Error| {
         Error::format(path, 0, format!("it is not an intact .tar.gz archive ({e}). Download it again."))
     };

@@ -82,7 +82,7 @@ fn is_page(start: &[u8]) -> bool {
 
 /// A file that is being read. Any file that begins like a gzip file is unpacked, whatever its name, because browsers unpack files and keep their
 /// names.
-pub(crate) struct Source {
+pub(crate) struct InputFile {
     path: PathBuf,
     stream: Stream,
     at: u64,
@@ -146,7 +146,7 @@ impl Read for Members {
     }
 }
 
-impl Source {
+impl InputFile {
     pub(crate) fn open(path: &Path) -> Result<Self> {
         let refuse = |why: String| Error::read(path, why);
         let file = File::open(path).map_err(|e| refuse(e.to_string()))?;
@@ -225,7 +225,7 @@ impl Source {
     }
 }
 
-impl Read for Source {
+impl Read for InputFile {
     fn read(&mut self, to: &mut [u8]) -> std::io::Result<usize> {
         let n = match &mut self.stream {
             Stream::Plain(file) => file.read(to),
@@ -284,7 +284,7 @@ mod tests {
         let read = |parts: &[&[u8]]| {
             let path = folder.path().join("packed");
             std::fs::write(&path, parts.concat()).unwrap();
-            let mut source = Source::open(&path)?;
+            let mut source = InputFile::open(&path)?;
             let bytes = source.take_bytes(5, "letters")?;
             assert_eq!(source.finish("letters")?, sha256_of(&path).unwrap());
             Ok::<_, Error>(bytes)
@@ -304,7 +304,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("abc");
         std::fs::write(&path, "abc").unwrap();
-        let mut source = Source::open(&path).unwrap();
+        let mut source = InputFile::open(&path).unwrap();
         assert_eq!(source.take_bytes(3, "letters").unwrap(), b"abc");
         // This test vector is from FIPS 180-2.
         assert_eq!(
@@ -312,12 +312,12 @@ mod tests {
             "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"
         );
 
-        let mut source = Source::open(&path).unwrap();
+        let mut source = InputFile::open(&path).unwrap();
         source.take_bytes(2, "letters").unwrap();
         let error = source.finish("letters").unwrap_err().to_string();
         assert!(error.contains("byte 2: letters should end here"), "{error}");
-        let error = Source::open(&path).unwrap().take_bytes(usize::MAX, "letters").unwrap_err().to_string();
+        let error = InputFile::open(&path).unwrap().take_bytes(usize::MAX, "letters").unwrap_err().to_string();
         assert!(error.contains("byte 3: the file ends here, in letters"), "{error}");
-        assert!(Source::open(folder.path()).is_err());
+        assert!(InputFile::open(folder.path()).is_err());
     }
 }

@@ -4,7 +4,7 @@
 //! u32, and the elements (LeCun, Cortes and Burges, "The MNIST database of handwritten digits").
 
 use crate::error::{Error, Result};
-use crate::files::file::{Source, Verdict, sha256_of};
+use crate::files::file::{InputFile, Verdict, sha256_of};
 use crate::files::recipes::{MNIST_UNPACKED, recipe};
 use crate::{Dataset, Splits};
 use std::path::{Path, PathBuf};
@@ -125,7 +125,7 @@ fn elements<const D: usize>(
     set: &Set,
     verdict: &mut Verdict,
 ) -> Result<Vec<u8>> {
-    let mut source = Source::open(path)?;
+    let mut source = InputFile::open(path)?;
     let magic = source.take_bytes(4, "the magic number")?;
     let expect = [0, 0, 8, D as u8 + 1];
     if magic != expect {
@@ -156,7 +156,7 @@ fn elements<const D: usize>(
     Ok(elements)
 }
 
-fn dimension(source: &mut Source) -> Result<usize> {
+fn dimension(source: &mut InputFile) -> Result<usize> {
     let bytes = source.take_bytes(4, "the dimensions")?;
     Ok(bytes.iter().fold(0, |v, b| v << 8 | usize::from(*b)))
 }
@@ -318,7 +318,7 @@ pub(crate) mod tests {
         let folder = set();
         let path = folder.path().join("t10k-images-idx3-ubyte.gz");
         fs::write(&path, bomb).unwrap();
-        let mut source = Source::open(&path).unwrap();
+        let mut source = InputFile::open(&path).unwrap();
         assert_eq!(source.take_bytes(16 + 2 * 784, "images").unwrap().capacity(), 16 + 2 * 784);
         assert!(mnist(folder.path()).unwrap_err().to_string().contains("byte 1584: images should end here"));
     }

@@ -14,7 +14,7 @@ struct Party {
 }
 
 #[derive(Debug, Default)]
-struct Block {
+struct BlockArrivals {
     /// Threads that have arrived at a barrier of the whole block, with the number of the barrier.
     arrivals: Vec<(usize, Party)>,
     /// Threads that have exited.
@@ -24,12 +24,12 @@ struct Block {
 /// The barrier check of one launch.
 #[derive(Debug, Default)]
 pub(super) struct BarrierCheck {
-    blocks: Vec<Block>,
+    blocks: Vec<BlockArrivals>,
 }
 
 impl BarrierCheck {
     pub(super) fn block_starts(&mut self, identity: &Identity) {
-        start(&mut self.blocks, identity, Block::default());
+        start(&mut self.blocks, identity, BlockArrivals::default());
     }
 
     pub(super) fn step(&mut self, moment: &Moment) {

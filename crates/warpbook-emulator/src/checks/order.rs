@@ -22,7 +22,7 @@ struct Release {
 }
 
 #[derive(Debug, Clone)]
-struct Thread {
+struct ThreadClocks {
     clock: Rc<Clock>,
     /// The latest fence for the whole GPU, and the latest fence of any scope.
     fences: [Option<Fence>; 2],
@@ -31,26 +31,26 @@ struct Thread {
 }
 
 #[derive(Debug)]
-struct Block {
+struct BlockClocks {
     number: u32,
     /// Mask of the lanes in each warp that have not exited.
     live: Vec<u32>,
-    threads: Vec<Thread>,
+    threads: Vec<ThreadClocks>,
     /// Clocks of threads that arrived at a barrier without waiting there, with the barrier's number.
     arrived: Vec<(usize, Rc<Clock>)>,
 }
 
 /// The synchronisation of a launch so far.
 #[derive(Debug)]
-pub(super) struct Order {
+pub(super) struct Synchronisation {
     /// The current time, a counter that grows with every synchronisation.
     pub(super) now: u32,
-    blocks: Vec<Block>,
+    blocks: Vec<BlockClocks>,
     /// The latest release at each address. The key also has the block that owns the address, or `u32::MAX` in global memory.
     releases: HashMap<(u32, u64), Release>,
 }
 
-impl Order {
+impl Synchronisation {
     pub(super) fn new() -> Self {
         Self { now: 1, blocks: Vec::new(), releases: HashMap::new() }
     }
@@ -61,8 +61,8 @@ impl Order {
 
     pub(super) fn block_starts(&mut self, identity: &Identity) {
         let (number, threads) = (identity.linear_block(), identity.threads_of_block());
-        let thread = Thread { clock: Rc::new(Clock::new(number)), fences: [None, None], pending: None };
-        let block = Block {
+        let thread = ThreadClocks { clock: Rc::new(Clock::new(number)), fences: [None, None], pending: None };
+        let block = BlockClocks {
             number,
             live: (0..threads.div_ceil(32)).map(|warp| identity.lanes(warp)).collect(),
             threads: vec![thread; threads.next_multiple_of(32) as usize],
@@ -186,7 +186,7 @@ impl Order {
     }
 }
 
-impl Thread {
+impl ThreadClocks {
     fn pass_fence(&mut self, time: u32, is_for_block: bool) {
         let fence = Fence { clock: self.clock.clone(), time };
         if !is_for_block {
@@ -202,7 +202,7 @@ impl Thread {
     }
 }
 
-impl Block {
+impl BlockClocks {
     /// Merges the clocks of some lanes of a warp, and the clock `to`.
     fn join(&mut self, warp: u32, mask: u32, acquires: bool, to: Option<Rc<Clock>>) -> Option<Rc<Clock>> {
         let mut joined = to;

@@ -4,7 +4,7 @@
 //! group consists of lanes of one warp or of warps of one block. Further groups are forgotten: a race may be missed, but a reported race is always real.
 
 use super::clocks::Clock;
-use super::order::Order;
+use super::order::Synchronisation;
 use super::words::{element, line};
 use crate::machine::{AccessKind, Identity, LOCAL_WINDOW, Memory, Moment, Request, SHARED_WINDOW, lanes, start};
 use crate::program::{Action, BarrierKind, Collective, CollectiveKind, Row, Strength};
@@ -156,7 +156,7 @@ impl Accessor<'_> {
 /// The race check of one launch.
 #[derive(Debug)]
 pub(super) struct RaceCheck {
-    pub(super) order: Order,
+    pub(super) order: Synchronisation,
     /// One zone for each buffer in global memory, in the order of the buffers.
     buffers: Vec<Zone>,
     /// One zone for the shared memory of each resident block.
@@ -168,7 +168,7 @@ pub(super) struct RaceCheck {
 impl RaceCheck {
     pub(super) fn new(memory: &Memory) -> Self {
         let buffers = memory.buffers.iter().map(|buffer| Zone::new(buffer.start, buffer.bytes.len() as u64)).collect();
-        Self { order: Order::new(), buffers, shared: Vec::new(), notes: BTreeMap::new() }
+        Self { order: Synchronisation::new(), buffers, shared: Vec::new(), notes: BTreeMap::new() }
     }
 
     pub(super) fn block_starts(&mut self, identity: &Identity) {

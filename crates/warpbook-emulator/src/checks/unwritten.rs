@@ -24,7 +24,7 @@ struct Registers {
 
 /// Unwritten bits in the registers and memory of a resident block.
 #[derive(Debug)]
-struct Block {
+struct UnwrittenBits {
     warps: Vec<Registers>,
     /// Unwritten bits of the block's shared memory. `frames` has the unwritten bits of all threads' local memory.
     shared: Vec<u8>,
@@ -40,7 +40,7 @@ pub(super) struct UnwrittenCheck {
     /// Mask of the bits in each register; 0 for rows that always have a value, such as constants.
     widths: Vec<u64>,
     frame_bytes: usize,
-    blocks: Vec<Block>,
+    blocks: Vec<UnwrittenBits>,
     /// Unwritten bits of each buffer in global memory.
     buffers: Vec<Unwritten>,
 }
@@ -72,7 +72,7 @@ impl UnwrittenCheck {
             bits: self.widths.iter().map(|mask| [*mask; LANES]).collect(),
             origin: vec![NONE; self.widths.len()],
         };
-        let block = Block {
+        let block = UnwrittenBits {
             warps: (0..threads.div_ceil(32)).map(|_| warp()).collect(),
             shared: vec![0xff; shared],
             frames: vec![0xff; self.frame_bytes * threads.next_multiple_of(32) as usize],

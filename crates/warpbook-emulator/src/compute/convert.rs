@@ -94,7 +94,7 @@ impl Format {
 
 /// A type that `cvt` supports.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Kind {
+enum ConvertType {
     /// An unsigned integer, with its size in bytes.
     Unsigned(u8),
     Signed(u8),
@@ -104,7 +104,7 @@ enum Kind {
     Pair(Format),
 }
 
-impl Kind {
+impl ConvertType {
     fn parse(name: &str) -> Option<Self> {
         Some(match name {
             "f16" => Self::Narrow(F16),
@@ -151,8 +151,8 @@ impl Kind {
 /// A `cvt` instruction with its modifiers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Conversion {
-    from: Kind,
-    to: Kind,
+    from: ConvertType,
+    to: ConvertType,
     rounding: Rounding,
     /// True if the value is rounded to an integer, even if the result is a floating-point number.
     to_integer: bool,
@@ -175,26 +175,26 @@ impl Conversion {
         });
         let to_integer = rounding.is_some() && parts.next()?.ends_with('i');
         let saturates = parts.next_if_eq(&"sat").is_some();
-        let (to, from) = (Kind::parse(parts.next()?)?, Kind::parse(parts.next()?)?);
+        let (to, from) = (ConvertType::parse(parts.next()?)?, ConvertType::parse(parts.next()?)?);
         let is_allowed = match (from.is_integer(), to.is_integer()) {
             (true, true) => rounding.is_none(),
             (true, false) => {
                 rounding.is_some()
                     && !to_integer
                     && !saturates
-                    && (to != Kind::Double || rounding == Some(Rounding::Nearest))
+                    && (to != ConvertType::Double || rounding == Some(Rounding::Nearest))
             }
             (false, true) => to_integer && !saturates,
             // A rounding mode is allowed if the conversion loses bits, or if it rounds to an integer in the same format.
             (false, false) if from == to => rounding.is_none() || to_integer,
             (false, false) => rounding.is_some() == (to.fraction() < from.fraction()) && !to_integer,
         };
-        let is_simple = |kind| !matches!(kind, Kind::Narrow(BF16 | TF32) | Kind::Pair(_));
+        let is_simple = |kind| !matches!(kind, ConvertType::Narrow(BF16 | TF32) | ConvertType::Pair(_));
         let is_nearest_or_zero = matches!(rounding, None | Some(Rounding::Nearest | Rounding::Zero));
         let is_supported = match (from, to) {
-            (Kind::Narrow(BF16), _) => to == Kind::Narrow(F32),
-            (Kind::Narrow(F32), Kind::Narrow(TF32)) => rounding == Some(Rounding::Away),
-            (Kind::Narrow(F32), Kind::Narrow(BF16) | Kind::Pair(_)) => is_nearest_or_zero,
+            (ConvertType::Narrow(BF16), _) => to == ConvertType::Narrow(F32),
+            (ConvertType::Narrow(F32), ConvertType::Narrow(TF32)) => rounding == Some(Rounding::Away),
+            (ConvertType::Narrow(F32), ConvertType::Narrow(BF16) | ConvertType::Pair(_)) => is_nearest_or_zero,
             _ => is_simple(from) && is_simple(to) && rounding != Some(Rounding::Away),
         };
         let is_supported = is_supported && is_allowed && parts.next().is_none() && (!saturates || is_simple(to));
@@ -210,7 +210,7 @@ impl Conversion {
 
     /// Returns true if the conversion takes two operands, of which the first becomes the upper half.
     pub(crate) fn is_pair(self) -> bool {
-        matches!(self.to, Kind::Pair(_))
+        matches!(self.to, ConvertType::Pair(_))
     }
 
     /// Returns the conversion with a result register of `bytes` bytes.
@@ -222,7 +222,7 @@ impl Conversion {
     pub(crate) fn apply(self, bits: u64) -> u64 {
         let value = self.value(bits);
         match self.to {
-            Kind::Signed(bytes) if bytes < self.register_bytes => {
+            ConvertType::Signed(bytes) if bytes < self.register_bytes => {
                 extend(value, bytes).cast_unsigned() & mask(self.register_bytes)
             }
             _ => value,
@@ -231,22 +231,22 @@ impl Conversion {
 
     fn value(self, bits: u64) -> u64 {
         match self.from {
-            Kind::Unsigned(bytes) => self.integer_to((bits & mask(bytes)).into()),
-            Kind::Signed(bytes) => self.integer_to((extend(bits, bytes)).into()),
-            Kind::Narrow(format) => self.float_to(format.widen(bits)),
-            Kind::Double => self.float_to(f64::take(bits)),
-            Kind::Pair(_) => bits,
+            ConvertType::Unsigned(bytes) => self.integer_to((bits & mask(bytes)).into()),
+            ConvertType::Signed(bytes) => self.integer_to((extend(bits, bytes)).into()),
+            ConvertType::Narrow(format) => self.float_to(format.widen(bits)),
+            ConvertType::Double => self.float_to(f64::take(bits)),
+            ConvertType::Pair(_) => bits,
         }
     }
 
     fn integer_to(self, value: i128) -> u64 {
         match self.to {
-            Kind::Unsigned(bytes) | Kind::Signed(bytes) => {
+            ConvertType::Unsigned(bytes) | ConvertType::Signed(bytes) => {
                 low(if self.saturates { self.to.clamp(value) } else { value }) & mask(bytes)
             }
-            Kind::Narrow(format) | Kind::Pair(format) => format.narrow(to_odd(value), self.rounding),
+            ConvertType::Narrow(format) | ConvertType::Pair(format) => format.narrow(to_odd(value), self.rounding),
             #[allow(clippy::cast_precision_loss)]
-            Kind::Double => (value as f64).put(),
+            ConvertType::Double => (value as f64).put(),
         }
     }
 
@@ -261,14 +261,18 @@ impl Conversion {
         };
         match self.to {
             // NaN becomes 0 or the lowest number, as the PTX ISA specifies.
-            Kind::Unsigned(bytes) | Kind::Signed(bytes) if whole.is_nan() => {
-                let is_zero = self.from != Kind::Double && bytes < 8;
+            ConvertType::Unsigned(bytes) | ConvertType::Signed(bytes) if whole.is_nan() => {
+                let is_zero = self.from != ConvertType::Double && bytes < 8;
                 if is_zero { 0 } else { 1 << (8 * bytes - 1) }
             }
-            Kind::Unsigned(bytes) | Kind::Signed(bytes) => low(self.to.clamp(whole as i128)) & mask(bytes),
-            Kind::Narrow(TF32) => TF32.narrow(whole, self.rounding) << 13,
-            Kind::Narrow(format) | Kind::Pair(format) => format.narrow(self.saturated(whole), self.rounding),
-            Kind::Double => self.saturated(whole).put(),
+            ConvertType::Unsigned(bytes) | ConvertType::Signed(bytes) => {
+                low(self.to.clamp(whole as i128)) & mask(bytes)
+            }
+            ConvertType::Narrow(TF32) => TF32.narrow(whole, self.rounding) << 13,
+            ConvertType::Narrow(format) | ConvertType::Pair(format) => {
+                format.narrow(self.saturated(whole), self.rounding)
+            }
+            ConvertType::Double => self.saturated(whole).put(),
         }
     }
 

@@ -5,7 +5,7 @@
 //! differ in the last bits.
 
 use super::convert::{F32, Rounding};
-use super::{Compute, Lanes, Row, Word, each, rows};
+use super::{Compute, Lanes, OpcodeRow, Word, each, rows};
 
 /// Returns the sum rounded to odd: if the sum is inexact, the neighbouring number whose last bit is 1.
 pub(super) fn add_to_odd(a: f64, b: f64) -> f64 {
@@ -45,13 +45,13 @@ fn flush(value: f32) -> f32 {
     if value.is_subnormal() { 0f32.copysign(value) } else { value }
 }
 
-pub(super) fn add_rows(out: &mut Vec<Row>) {
+pub(super) fn add_rows(out: &mut Vec<OpcodeRow>) {
     single_and_double(out);
     directed(out);
     approximations(out);
 }
 
-fn single_and_double(out: &mut Vec<Row>) {
+fn single_and_double(out: &mut Vec<OpcodeRow>) {
     macro_rules! of_type {
         ($($t:ident $suffix:literal),*) => {$(rows! { out, $t, $suffix;
             "add" "add.rn" |a, b| a + b;
@@ -122,7 +122,7 @@ fn saturate(a: f32) -> f32 {
 }
 
 /// Adds the table rows of single-precision arithmetic that rounds towards zero, down or up.
-fn directed(out: &mut Vec<Row>) {
+fn directed(out: &mut Vec<OpcodeRow>) {
     macro_rules! of_rounding {
         ($($rounding:ident $suffix:literal),*) => {$(rows! { out, f32, $suffix;
             "add" |a, b| single(add_directed(a.into(), b.into(), Rounding::$rounding), Rounding::$rounding);
@@ -147,7 +147,7 @@ fn add_directed(a: f64, b: f64, rounding: Rounding) -> f64 {
 }
 
 #[allow(clippy::cast_possible_truncation)]
-fn approximations(out: &mut Vec<Row>) {
+fn approximations(out: &mut Vec<OpcodeRow>) {
     macro_rules! approximate {
         ($($name:literal |$a:ident| $value:expr;)*) => {
             rows! { out, f32, ".approx.f32"; $($name |$a| { let $a = f64::from($a); ($value) as f32 };)* }

@@ -1,10 +1,10 @@
 //! Arithmetic on 16-bit numbers, f16 and bf16, alone and in packed pairs. Results are computed exactly in double precision, and then rounded once.
 
 use super::floats::{add_to_odd, smaller};
-use super::{Compute, Row, Word, each, rows};
+use super::{Compute, OpcodeRow, Word, each, rows};
 use crate::compute::convert::{BF16, F16, Format, Rounding};
 
-pub(super) fn add_rows(out: &mut Vec<Row>) {
+pub(super) fn add_rows(out: &mut Vec<OpcodeRow>) {
     macro_rules! of_format {
         ($format:ident $single:literal $pair:literal; $($($name:literal)+ |$($x:ident),+| $value:expr;)*) => {
             rows! { out, u64, $single; $($($name)+ |$($x),+| half($format, [$($x),+], 0, |[$($x),+]| $value);)* }

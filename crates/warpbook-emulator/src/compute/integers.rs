@@ -1,8 +1,8 @@
 //! Integer arithmetic and logic.
 
-use super::{Compute, Row, Word, each, ones, rows};
+use super::{Compute, OpcodeRow, Word, each, ones, rows};
 
-pub(super) fn add_rows(out: &mut Vec<Row>) {
+pub(super) fn add_rows(out: &mut Vec<OpcodeRow>) {
     arithmetic(out);
     wide(out);
     logic(out);
@@ -11,7 +11,7 @@ pub(super) fn add_rows(out: &mut Vec<Row>) {
 }
 
 /// Adds the table rows of arithmetic. For a division by zero the quotient is all ones and the remainder is the dividend; PTX leaves the results undefined.
-fn arithmetic(out: &mut Vec<Row>) {
+fn arithmetic(out: &mut Vec<OpcodeRow>) {
     macro_rules! of_type {
         ($($t:ident $suffix:literal),*) => {$(rows! { out, $t, $suffix;
             "add" |a, b| a.wrapping_add(b);
@@ -50,7 +50,7 @@ fn arithmetic(out: &mut Vec<Row>) {
 
 /// Adds the table rows of products with twice the width, and of the upper halves of products.
 #[allow(clippy::cast_possible_truncation, clippy::cast_lossless)]
-fn wide(out: &mut Vec<Row>) {
+fn wide(out: &mut Vec<OpcodeRow>) {
     macro_rules! of_type {
         ($($t:ident $twice:ident $suffix:literal),*) => {$(rows! { out, $t, $suffix;
             "mul.wide" |a, b| a as $twice * b as $twice;
@@ -70,7 +70,7 @@ fn wide(out: &mut Vec<Row>) {
     rows! { out, i64, ".s64"; "mul.hi" |a, b| ((i128::from(a) * i128::from(b)) >> 64) as i64; }
 }
 
-fn logic(out: &mut Vec<Row>) {
+fn logic(out: &mut Vec<OpcodeRow>) {
     macro_rules! of_type {
         ($($t:ident $suffix:literal),*) => {$(rows! { out, $t, $suffix;
             "and" |a, b| a & b;
@@ -99,7 +99,7 @@ fn logic(out: &mut Vec<Row>) {
 }
 
 /// Adds the table rows of shifts. A shift by the operand's width or more fills the result with the sign bit, or with zeros.
-fn shifts(out: &mut Vec<Row>) {
+fn shifts(out: &mut Vec<OpcodeRow>) {
     macro_rules! shift {
         ($t:ident, $left:literal, $right:literal, $plain:literal) => {
             rows! { out, u64, "";
@@ -130,7 +130,7 @@ fn funnel(low: u32, high: u32, by: u32) -> u32 {
     u32::take((u64::from(high) << 32 | u64::from(low)) >> by)
 }
 
-fn bit_fields(out: &mut Vec<Row>) {
+fn bit_fields(out: &mut Vec<OpcodeRow>) {
     macro_rules! of_type {
         ($($t:ident $suffix:literal),*) => {$(rows! { out, $t, $suffix;
             "popc" |a| a.count_ones();

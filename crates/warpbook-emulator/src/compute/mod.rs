@@ -141,7 +141,7 @@ macro_rules! rows {
 pub(crate) use rows;
 
 /// A row of the table: an opcode with its modifiers, and its function.
-pub(crate) type Row = (&'static str, Compute);
+pub(crate) type OpcodeRow = (&'static str, Compute);
 
 /// Returns the table that maps each opcode to its function.
 fn all() -> &'static BTreeMap<&'static str, Compute> {

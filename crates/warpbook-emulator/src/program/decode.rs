@@ -1,7 +1,7 @@
 //! Decodes instructions: turns operands into register rows, and opcodes into actions.
 
 use super::action::{Action, Comparison, NONE, Row};
-use super::functions::{Decoder, Place};
+use super::functions::{Decoder, VariablePlace};
 use super::rows::{RowKind, SPECIALS};
 use crate::Refusal;
 use crate::compute::{self, Apply, Compute, each, mask};
@@ -20,11 +20,11 @@ impl<'m> Decoder<'m> {
     /// Returns the state space of a variable, and a row with the variable's address plus an offset.
     pub(super) fn variable(&mut self, id: VariableId, offset: i64) -> (Space, Row) {
         let (space, start) = match self.place(id) {
-            Place::Parameter(start) => (Space::Param, start),
-            Place::Frame(start) => (Space::Local, start),
-            Place::Shared(start) => (Space::Shared, start),
-            Place::DynamicShared => return (Space::Shared, self.fixed_row(RowKind::DynamicShared(offset))),
-            Place::Memory(space, start) => (space, start),
+            VariablePlace::Parameter(start) => (Space::Param, start),
+            VariablePlace::Frame(start) => (Space::Local, start),
+            VariablePlace::Shared(start) => (Space::Shared, start),
+            VariablePlace::DynamicShared => return (Space::Shared, self.fixed_row(RowKind::DynamicShared(offset))),
+            VariablePlace::Memory(space, start) => (space, start),
         };
         (space, self.constant(start.wrapping_add_signed(offset)))
     }
@@ -202,7 +202,7 @@ impl<'m> Decoder<'m> {
         let (name, lists) = self.call_parts();
         let mut place = |operand: &Operand| match operand {
             Operand::Variable(id @ VariableId::Function(_), 0) => match self.place(*id) {
-                Place::Frame(start) => Ok(start.cast_signed()),
+                VariablePlace::Frame(start) => Ok(start.cast_signed()),
                 _ => self.refuse("needs variables for its parameters."),
             },
             _ => self.refuse("needs variables for its parameters."),

@@ -16,7 +16,7 @@ const MOST_FRAME: u64 = 512 << 10;
 
 /// Where a variable is stored.
 #[derive(Debug, Clone, Copy)]
-pub(super) enum Place {
+pub(super) enum VariablePlace {
     /// An offset in the parameters of the launch.
     Parameter(u64),
     /// An offset in the thread's frame, which is its local memory.
@@ -62,7 +62,7 @@ pub(super) struct Decoder<'m> {
     callers: Vec<&'m str>,
     /// First register row of the innermost function, and the places of that function's variables.
     first_register: u32,
-    places: Vec<Place>,
+    places: Vec<VariablePlace>,
     /// The instruction that is being decoded.
     pub(super) current: &'m Instruction,
 }
@@ -97,7 +97,7 @@ impl<'m> Decoder<'m> {
             let end = parameters.last().map_or(0, |last| last.offset + last.bytes);
             parameters.push(Parameter { offset: align(end, variable.align), bytes: variable.bytes });
         }
-        let places: Vec<Place> = parameters.iter().map(|p| Place::Parameter(p.offset)).collect();
+        let places: Vec<VariablePlace> = parameters.iter().map(|p| VariablePlace::Parameter(p.offset)).collect();
         decoder.function(entry, &places)?;
         decoder.steps.push(Step {
             guard: None,
@@ -112,7 +112,7 @@ impl<'m> Decoder<'m> {
     }
 
     /// Appends the steps of a function. `given` has the places of its results and parameters.
-    fn function(&mut self, function: &'m Function, given: &[Place]) -> Result<(), Refusal> {
+    fn function(&mut self, function: &'m Function, given: &[VariablePlace]) -> Result<(), Refusal> {
         if self.callers.contains(&&*function.name) {
             let message = format!("`{}` calls itself: recursion is not supported.", function.name);
             return Err(Refusal::new(function.at, message));
@@ -171,7 +171,7 @@ impl<'m> Decoder<'m> {
     }
 
     /// Assigns places to the variables of a function. Results and parameters have the places in `given`.
-    fn place_variables(&mut self, function: &'m Function, given: &[Place]) -> Vec<Place> {
+    fn place_variables(&mut self, function: &'m Function, given: &[VariablePlace]) -> Vec<VariablePlace> {
         let order: Vec<u32> = function.results.iter().chain(&function.parameters).copied().collect();
         let mut places = Vec::new();
         for (index, variable) in function.variables.iter().enumerate() {
@@ -182,7 +182,7 @@ impl<'m> Decoder<'m> {
                 (None, _) => {
                     let start = align(self.frame_bytes, variable.align.max(8));
                     self.frame_bytes = start + variable.bytes;
-                    Place::Frame(start)
+                    VariablePlace::Frame(start)
                 }
             });
         }
@@ -190,28 +190,28 @@ impl<'m> Decoder<'m> {
     }
 
     /// Returns the place of a variable in shared memory, which is the same in every call of its function.
-    fn shared_place(&mut self, function: &'m str, variable: &'m Variable) -> Place {
+    fn shared_place(&mut self, function: &'m str, variable: &'m Variable) -> VariablePlace {
         if variable.bytes == 0 {
             self.dynamic_align = self.dynamic_align.max(variable.align);
-            return Place::DynamicShared;
+            return VariablePlace::DynamicShared;
         }
         let start = *self.shared.entry((function, &variable.name)).or_insert_with(|| {
             let start = align(self.shared_bytes, variable.align);
             self.shared_bytes = start + variable.bytes;
             start
         });
-        Place::Shared(start)
+        VariablePlace::Shared(start)
     }
 
     /// Returns the place where a variable is stored.
-    pub(super) fn place(&mut self, id: VariableId) -> Place {
+    pub(super) fn place(&mut self, id: VariableId) -> VariablePlace {
         match id {
             VariableId::Function(index) => self.places[index as usize],
             VariableId::Module(index) => {
                 let variable = &self.module.variables[index as usize];
                 match variable.space {
                     Space::Shared => self.shared_place("", variable),
-                    space => Place::Memory(space, self.addresses[index as usize]),
+                    space => VariablePlace::Memory(space, self.addresses[index as usize]),
                 }
             }
         }
@@ -246,7 +246,7 @@ impl<'m> Decoder<'m> {
 
     /// Returns the device function that the current instruction calls, with the places of results and parameters. Returns `None` for runtime calls and for
     /// other instructions.
-    fn callee(&mut self) -> Result<Option<(&'m Function, Vec<Place>)>, Refusal> {
+    fn callee(&mut self) -> Result<Option<(&'m Function, Vec<VariablePlace>)>, Refusal> {
         let call = self.current;
         if call.opcode.split('.').next() != Some("call") {
             return Ok(None);

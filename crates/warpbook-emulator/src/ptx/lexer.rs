@@ -4,7 +4,7 @@ use crate::Refusal;
 
 /// The kind of a token.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) enum Kind<'a> {
+pub(super) enum TokenKind<'a> {
     /// A name, directive, opcode or special register, with its dots: `.reg`, `ld.global.f32`, `%tid.x`, `$L__BB0_2`.
     Word(&'a str),
     /// The bits of an integer without a sign.
@@ -24,11 +24,11 @@ pub(super) enum Kind<'a> {
 /// A token with its line and column, counted from 1.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Token<'a> {
-    pub(super) kind: Kind<'a>,
+    pub(super) kind: TokenKind<'a>,
     pub(super) at: (u32, u32),
 }
 
-/// Splits a text into tokens. The last token is [`Kind::End`].
+/// Splits a text into tokens. The last token is [`TokenKind::End`].
 pub(super) fn tokens(text: &str) -> Result<Vec<Token<'_>>, Refusal> {
     let mut all = Vec::new();
     let mut cursor = Cursor { text, at: 0, line: 1, line_start: 0 };
@@ -37,7 +37,7 @@ pub(super) fn tokens(text: &str) -> Result<Vec<Token<'_>>, Refusal> {
         let at = cursor.position();
         let kind = cursor.token()?;
         all.push(Token { kind, at });
-        if kind == Kind::End {
+        if kind == TokenKind::End {
             return Ok(all);
         }
     }
@@ -96,37 +96,39 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    fn token(&mut self) -> Result<Kind<'a>, Refusal> {
+    fn token(&mut self) -> Result<TokenKind<'a>, Refusal> {
         let rest = self.rest();
-        let Some(first) = rest.chars().next() else { return Ok(Kind::End) };
+        let Some(first) = rest.chars().next() else { return Ok(TokenKind::End) };
         if first.is_ascii_digit() {
             return self.number();
         }
         if first == '"' {
             let Some(length) = rest[1..].find('"') else { return self.refuse("A text has no end.") };
             self.advance(length + 2);
-            return Ok(Kind::Text(&rest[1..=length]));
+            return Ok(TokenKind::Text(&rest[1..=length]));
         }
         if first.is_ascii_alphabetic() || matches!(first, '_' | '$' | '%' | '.') {
             let length = word_length(rest);
             self.advance(length);
-            return Ok(Kind::Word(&rest[..length]));
+            return Ok(TokenKind::Word(&rest[..length]));
         }
         self.advance(first.len_utf8());
-        Ok(Kind::Symbol(first))
+        Ok(TokenKind::Symbol(first))
     }
 
-    fn number(&mut self) -> Result<Kind<'a>, Refusal> {
+    fn number(&mut self) -> Result<TokenKind<'a>, Refusal> {
         let rest = self.rest();
         let length = rest.find(|c: char| !c.is_ascii_alphanumeric() && c != '.').unwrap_or(rest.len());
         let digits = &rest[..length];
         let number = match digits.get(..2) {
-            Some("0f" | "0F") => u32::from_str_radix(&digits[2..], 16).ok().map(Kind::Single),
-            Some("0d" | "0D") => u64::from_str_radix(&digits[2..], 16).ok().map(Kind::Double),
-            Some("0x" | "0X") => u64::from_str_radix(digits[2..].trim_end_matches('U'), 16).ok().map(Kind::Integer),
-            Some("0b" | "0B") => u64::from_str_radix(&digits[2..], 2).ok().map(Kind::Integer),
-            _ if digits.contains('.') => digits.parse().ok().map(|v: f64| Kind::Double(v.to_bits())),
-            _ => digits.trim_end_matches('U').parse().ok().map(Kind::Integer),
+            Some("0f" | "0F") => u32::from_str_radix(&digits[2..], 16).ok().map(TokenKind::Single),
+            Some("0d" | "0D") => u64::from_str_radix(&digits[2..], 16).ok().map(TokenKind::Double),
+            Some("0x" | "0X") => {
+                u64::from_str_radix(digits[2..].trim_end_matches('U'), 16).ok().map(TokenKind::Integer)
+            }
+            Some("0b" | "0B") => u64::from_str_radix(&digits[2..], 2).ok().map(TokenKind::Integer),
+            _ if digits.contains('.') => digits.parse().ok().map(|v: f64| TokenKind::Double(v.to_bits())),
+            _ => digits.trim_end_matches('U').parse().ok().map(TokenKind::Integer),
         };
         let Some(number) = number else { return self.refuse(format!("`{digits}` is not a number.")) };
         self.advance(length);

@@ -1,6 +1,6 @@
 //! The parser for modules: directives, variables, and function headers. Function bodies are parsed in `statements.rs`.
 
-use super::lexer::{Kind, Token, tokens};
+use super::lexer::{Token, TokenKind, tokens};
 use super::tree::{Function, Module, Operand, Variable, VariableId};
 use super::types::{Space, Type};
 use crate::Refusal;
@@ -24,7 +24,7 @@ impl Module {
             module: Self { variables: Vec::new(), functions: Vec::new() },
             names: HashMap::new(),
         };
-        while parser.peek() != Kind::End {
+        while parser.peek() != TokenKind::End {
             parser.item()?;
         }
         Ok(parser.module)
@@ -39,7 +39,7 @@ impl Module {
 /// Returns the source files by number. The `.file` directives are at the end, after the instructions that refer to them.
 fn files(tokens: &[Token]) -> HashMap<u64, Arc<str>> {
     let triples = tokens.windows(3).filter_map(|t| match (t[0].kind, t[1].kind, t[2].kind) {
-        (Kind::Word(".file"), Kind::Integer(number), Kind::Text(name)) => Some((number, name.into())),
+        (TokenKind::Word(".file"), TokenKind::Integer(number), TokenKind::Text(name)) => Some((number, name.into())),
         _ => None,
     });
     triples.collect()
@@ -55,12 +55,12 @@ pub(super) struct Parser<'a> {
 }
 
 impl<'a> Parser<'a> {
-    pub(super) fn peek(&self) -> Kind<'a> {
+    pub(super) fn peek(&self) -> TokenKind<'a> {
         self.tokens[self.at].kind
     }
 
     /// Returns the token after the next one, without consuming any token.
-    pub(super) fn peek_second(&self) -> Kind<'a> {
+    pub(super) fn peek_second(&self) -> TokenKind<'a> {
         self.tokens[(self.at + 1).min(self.tokens.len() - 1)].kind
     }
 
@@ -68,7 +68,7 @@ impl<'a> Parser<'a> {
         self.tokens[self.at].at
     }
 
-    pub(super) fn next(&mut self) -> Kind<'a> {
+    pub(super) fn next(&mut self) -> TokenKind<'a> {
         let kind = self.peek();
         // Stays at the last token, which marks the end of the text.
         self.at = (self.at + 1).min(self.tokens.len() - 1);
@@ -81,10 +81,10 @@ impl<'a> Parser<'a> {
 
     /// Consumes the next token if it is the given symbol. Returns true if it was.
     pub(super) fn takes(&mut self, symbol: char) -> bool {
-        self.takes_token(Kind::Symbol(symbol))
+        self.takes_token(TokenKind::Symbol(symbol))
     }
 
-    pub(super) fn takes_token(&mut self, token: Kind) -> bool {
+    pub(super) fn takes_token(&mut self, token: TokenKind) -> bool {
         let is_next = self.peek() == token;
         if is_next {
             self.next();
@@ -97,13 +97,13 @@ impl<'a> Parser<'a> {
     }
 
     pub(super) fn word(&mut self) -> Result<&'a str, Refusal> {
-        let Kind::Word(word) = self.peek() else { return self.refuse("Expected a name.") };
+        let TokenKind::Word(word) = self.peek() else { return self.refuse("Expected a name.") };
         self.next();
         Ok(word)
     }
 
     pub(super) fn integer(&mut self) -> Result<u64, Refusal> {
-        let Kind::Integer(number) = self.peek() else { return self.refuse("Expected a number.") };
+        let TokenKind::Integer(number) = self.peek() else { return self.refuse("Expected a number.") };
         self.next();
         Ok(number)
     }
@@ -111,17 +111,17 @@ impl<'a> Parser<'a> {
     /// Skips the rest of a line, for directives that do not end with a semicolon.
     pub(super) fn skip_line(&mut self) {
         let line = self.position().0;
-        while self.position().0 == line && self.peek() != Kind::End {
+        while self.position().0 == line && self.peek() != TokenKind::End {
             self.next();
         }
     }
 
     /// Parses a directive, variable or function of the module.
     fn item(&mut self) -> Result<(), Refusal> {
-        while matches!(self.peek(), Kind::Word(".extern" | ".visible" | ".weak" | ".common")) {
+        while matches!(self.peek(), TokenKind::Word(".extern" | ".visible" | ".weak" | ".common")) {
             self.next();
         }
-        let Kind::Word(word) = self.peek() else { return self.refuse("Expected a directive.") };
+        let TokenKind::Word(word) = self.peek() else { return self.refuse("Expected a directive.") };
         match word {
             ".version" | ".target" | ".address_size" | ".file" => self.skip_line(),
             ".section" => self.skip_past('}', "A section has no end.")?,
@@ -142,7 +142,7 @@ impl<'a> Parser<'a> {
     /// Skips all tokens up to and including a symbol. If the text ends first, returns `complaint` as the error.
     pub(super) fn skip_past(&mut self, symbol: char, complaint: &str) -> Result<(), Refusal> {
         while !self.takes(symbol) {
-            if self.next() == Kind::End {
+            if self.next() == TokenKind::End {
                 return self.refuse(complaint);
             }
         }
@@ -160,7 +160,7 @@ impl<'a> Parser<'a> {
             other => return self.refuse(format!("`{other}` is not supported.")),
         };
         let (mut align, mut vector, mut ty) = (None, 1, None);
-        while let Kind::Word(word) = self.peek() {
+        while let TokenKind::Word(word) = self.peek() {
             let Some(directive) = word.strip_prefix('.') else { break };
             self.next();
             match directive {
@@ -169,10 +169,10 @@ impl<'a> Parser<'a> {
                 "v4" => vector = 4,
                 "ptr" => {
                     // Skips the state space and the alignment of the memory that a pointer parameter refers to.
-                    if matches!(self.peek(), Kind::Word(".global" | ".const" | ".shared" | ".local")) {
+                    if matches!(self.peek(), TokenKind::Word(".global" | ".const" | ".shared" | ".local")) {
                         self.next();
                     }
-                    if self.takes_token(Kind::Word(".align")) {
+                    if self.takes_token(TokenKind::Word(".align")) {
                         self.integer()?;
                     }
                 }
@@ -187,7 +187,7 @@ impl<'a> Parser<'a> {
         let element = u64::from(ty.bytes()) * vector;
         let mut bytes = element;
         while self.takes('[') {
-            let count = if self.peek() == Kind::Symbol(']') { 0 } else { self.integer()? };
+            let count = if self.peek() == TokenKind::Symbol(']') { 0 } else { self.integer()? };
             self.expect(']')?;
             bytes = bytes.saturating_mul(count);
         }
@@ -218,9 +218,9 @@ impl<'a> Parser<'a> {
         }
         let is_negative = self.takes('-');
         let bits = match self.peek() {
-            Kind::Integer(v) if is_negative => v.wrapping_neg(),
-            Kind::Integer(v) | Kind::Double(v) => v,
-            Kind::Single(v) => v.into(),
+            TokenKind::Integer(v) if is_negative => v.wrapping_neg(),
+            TokenKind::Integer(v) | TokenKind::Double(v) => v,
+            TokenKind::Single(v) => v.into(),
             _ => return self.refuse("Only numbers are supported as initial values."),
         };
         self.next();
@@ -237,10 +237,10 @@ impl<'a> Parser<'a> {
         let name = self.word()?.to_owned();
         let parameters = self.parameters(&mut variables)?;
         let mut directives = Vec::new();
-        while let Kind::Word(word) = self.peek() {
+        while let TokenKind::Word(word) = self.peek() {
             self.next();
             let mut numbers = Vec::new();
-            while let Kind::Integer(number) = self.peek() {
+            while let TokenKind::Integer(number) = self.peek() {
                 numbers.push(number);
                 self.next();
                 self.takes(',');

@@ -1,6 +1,6 @@
 //! The parser for function bodies: registers, variables, labels and instructions.
 
-use super::lexer::Kind;
+use super::lexer::TokenKind;
 use super::parser::{Parser, index};
 use super::tree::{Function, Instruction, Operand, Place, Register, VariableId};
 use super::types::Type;
@@ -54,31 +54,31 @@ impl Parser<'_> {
 
     fn statement(&mut self, body: &mut Body) -> Result<(), Refusal> {
         match self.peek() {
-            Kind::Symbol('{') if body.scopes.len() < 64 => {
+            TokenKind::Symbol('{') if body.scopes.len() < 64 => {
                 self.next();
                 body.scopes.push(HashMap::new());
             }
-            Kind::Symbol('}') => {
+            TokenKind::Symbol('}') => {
                 self.next();
                 body.scopes.pop();
             }
-            Kind::Symbol(';') => {
+            TokenKind::Symbol(';') => {
                 self.next();
             }
-            Kind::Word(".reg") => self.registers(body)?,
-            Kind::Word(".local" | ".shared" | ".param") => {
+            TokenKind::Word(".reg") => self.registers(body)?,
+            TokenKind::Word(".local" | ".shared" | ".param") => {
                 let variable = self.variable()?;
                 self.expect(';')?;
                 let id = VariableId::Function(index(body.function.variables.len()));
                 body.declare(&variable.name, Operand::Variable(id, 0));
                 body.function.variables.push(variable);
             }
-            Kind::Word(".loc") => body.place = self.place()?,
-            Kind::Word(".pragma") => self.skip_past(';', "Expected `;`.")?,
-            Kind::Word(label) if self.peek_second() == Kind::Symbol(':') => {
+            TokenKind::Word(".loc") => body.place = self.place()?,
+            TokenKind::Word(".pragma") => self.skip_past(';', "Expected `;`.")?,
+            TokenKind::Word(label) if self.peek_second() == TokenKind::Symbol(':') => {
                 self.next();
                 self.next();
-                if self.takes_token(Kind::Word(".branchtargets")) {
+                if self.takes_token(TokenKind::Word(".branchtargets")) {
                     let targets = self.operands(body, ';', 0)?;
                     body.tables.insert(label.to_owned(), Operand::Vector(targets));
                 } else {
@@ -134,8 +134,8 @@ impl Parser<'_> {
         };
         let (file, line, column) = file_line_column(self)?;
         let mut inlined_at = None;
-        while self.position().0 == line_of_ptx && self.peek() != Kind::End {
-            if self.next() == Kind::Word("inlined_at") {
+        while self.position().0 == line_of_ptx && self.peek() != TokenKind::End {
+            if self.next() == TokenKind::Word("inlined_at") {
                 let (file, line, _) = file_line_column(self)?;
                 inlined_at = file.map(|file| (file, line));
             }
@@ -170,7 +170,7 @@ impl Parser<'_> {
         let mut all = Vec::new();
         while !self.takes(end) {
             all.push(self.operand(body, depth + 1)?);
-            if !self.takes(',') && self.peek() != Kind::Symbol(end) {
+            if !self.takes(',') && self.peek() != TokenKind::Symbol(end) {
                 return self.refuse(format!("Expected `,` or `{end}` after an operand."));
             }
         }
@@ -216,11 +216,11 @@ impl Parser<'_> {
         let at = self.position();
         let is_negative = self.takes('-');
         let number = match self.peek() {
-            Kind::Integer(v) if is_negative => Operand::Integer(v.wrapping_neg()),
-            Kind::Integer(v) => Operand::Integer(v),
-            Kind::Single(v) => Operand::Single(v ^ u32::from(is_negative) << 31),
-            Kind::Double(v) => Operand::Double(v ^ u64::from(is_negative) << 63),
-            Kind::Word(name) if !is_negative => {
+            TokenKind::Integer(v) if is_negative => Operand::Integer(v.wrapping_neg()),
+            TokenKind::Integer(v) => Operand::Integer(v),
+            TokenKind::Single(v) => Operand::Single(v ^ u32::from(is_negative) << 31),
+            TokenKind::Double(v) => Operand::Double(v ^ u64::from(is_negative) << 63),
+            TokenKind::Word(name) if !is_negative => {
                 self.next();
                 return self.name(body, name, at);
             }

@@ -204,7 +204,7 @@ impl Experiment for Convolutions {
     fn prepare<'a>(&'a self, lab: &'a Lab, problem: &Problem) -> Result<Box<dyn Prepared + 'a>> {
         let unknown = || Error::Setting(format!("{} is not a problem of this experiment.", problem.label));
         let task = Task::from_problem(problem).ok_or_else(unknown)?;
-        Ok(Box::new(prepared::Work::new(lab, task, self.seed)?))
+        Ok(Box::new(prepared::ConvolutionWork::new(lab, task, self.seed)?))
     }
 }
 

@@ -18,15 +18,15 @@ use warpbook_nn::ops::conv2d::{Geometry, cpu};
 use warpbook_record::{Check, Dtype, Rung};
 
 /// The inputs of a problem, and the reference for results.
-pub(super) struct Work<'a> {
+pub(super) struct ConvolutionWork<'a> {
     task: Task,
     /// Both inputs of the pass, rounded to the data type of the task.
     inputs: [Vec<f32>; 2],
-    gpu: Option<OnGpu<'a>>,
+    gpu: Option<TaskArrays<'a>>,
 }
 
 /// A task's arrays on a GPU.
-struct OnGpu<'a> {
+struct TaskArrays<'a> {
     device: &'a CudaDevice,
     stream: Stream,
     gemm: Gemm,
@@ -56,7 +56,7 @@ impl Output {
     }
 }
 
-impl<'a> Work<'a> {
+impl<'a> ConvolutionWork<'a> {
     pub(super) fn new(lab: &'a Lab, task: Task, seed: u64) -> Result<Self> {
         lab.tell(&Event::Preparing(&format!("drawing {} and the reference", task.problem().label)));
         let [a, b, len] = task.lengths();
@@ -64,18 +64,18 @@ impl<'a> Work<'a> {
             collect(n, &|i| rounded(gaussian(seed, i as u64, stream), stored(task.dtype)))
         };
         let inputs = [draw(0, a), draw(1, b)];
-        let gpu = lab.device().cuda().map(|device| OnGpu::new(device, &task, &inputs, len)).transpose()?;
+        let gpu = lab.device().cuda().map(|device| TaskArrays::new(device, &task, &inputs, len)).transpose()?;
         Ok(Self { task, inputs, gpu })
     }
 
     /// Returns the fastest engine that cuDNN suggests and that gives the right result.
-    fn library<'p>(&'p self, on: &'p OnGpu<'a>, trials: &Trials<'_>) -> Result<Box<dyn Candidate + 'p>> {
+    fn library<'p>(&'p self, on: &'p TaskArrays<'a>, trials: &Trials<'_>) -> Result<Box<dyn Candidate + 'p>> {
         let (shape, pass) = (library_shape(&self.task)?, library_pass(self.task.pass));
         let plans = Cudnn::open(on.device)?.plans(&shape, pass, WORKSPACE_BYTES)?;
         let mut right = Vec::new();
         for plan in plans {
             let workspace = Workspace::new(on.device, plan.workspace_bytes())?;
-            let candidate = Ready::new(on, self.task.pass, Way::Library(Box::new(plan)), workspace)?;
+            let candidate = Ready::new(on, self.task.pass, ConvolutionPlan::Library(Box::new(plan)), workspace)?;
             if is_right(&candidate)? {
                 right.push(candidate);
             }
@@ -86,17 +86,17 @@ impl<'a> Work<'a> {
             let why = "no engine takes this convolution and gives the right result".into();
             return Err(warpbook_device::Error::Unsupported { what: "cuDNN".into(), why }.into());
         };
-        if let Way::Library(plan) = &best.way {
+        if let ConvolutionPlan::Library(plan) = &best.way {
             best.choice = Some(chosen(&plan.algorithm(), plan.rank(), found));
         }
         Ok(Box::new(best))
     }
 
-    fn ours<'p>(&'p self, on: &'p OnGpu<'a>, row: &Row) -> Result<Box<dyn Candidate + 'p>> {
+    fn ours<'p>(&'p self, on: &'p TaskArrays<'a>, row: &Row) -> Result<Box<dyn Candidate + 'p>> {
         let Task { pass, dtype, .. } = self.task;
         let convolution = Convolution::new(on.device, &on.gemm, &self.task.geometry(), row.form(dtype))?;
         let workspace = Workspace::new(on.device, convolution.workspace_bytes())?;
-        Ok(Box::new(Ready::new(on, pass, Way::Ours(Box::new(convolution)), workspace)?))
+        Ok(Box::new(Ready::new(on, pass, ConvolutionPlan::Ours(Box::new(convolution)), workspace)?))
     }
 }
 
@@ -106,7 +106,7 @@ fn chosen(engine: &str, rank: usize, found: usize) -> String {
     format!("cuDNN's {engine} ({place}), the fastest of {found} that were timed.")
 }
 
-impl<'a> OnGpu<'a> {
+impl<'a> TaskArrays<'a> {
     fn new(device: &'a CudaDevice, task: &Task, inputs: &[Vec<f32>; 2], len: usize) -> Result<Self> {
         let [a, b] = inputs.each_ref().map(|values| Storage::from_f32(device, values, stored(task.dtype)));
         let arrays: [DeviceArray; 2] = [(&a?).into(), (&b?).into()];
@@ -118,7 +118,7 @@ impl<'a> OnGpu<'a> {
     }
 }
 
-impl Prepared for Work<'_> {
+impl Prepared for ConvolutionWork<'_> {
     fn candidate<'p>(&'p self, rung: &Rung, trials: &mut Trials<'_>) -> Result<Box<dyn Candidate + 'p>> {
         match (row_of(rung), &self.gpu) {
             (None, _) => Ok(self.on_cpu()),
@@ -129,7 +129,7 @@ impl Prepared for Work<'_> {
     }
 }
 
-impl Work<'_> {
+impl ConvolutionWork<'_> {
     fn on_cpu<'p>(&'p self) -> Box<dyn Candidate + 'p> {
         let [a, b] = &self.inputs;
         let (g, out) = (self.task.geometry(), std::rc::Rc::new(RefCell::new(vec![f32::NAN; self.task.lengths()[2]])));
@@ -186,16 +186,16 @@ fn check_on_cpu(task: &Task, g: &Geometry, inputs: [&[f32]; 2], got: &[f32]) -> 
 }
 
 /// The implementation that runs a rung.
-enum Way {
+enum ConvolutionPlan {
     Ours(Box<Convolution>),
     Library(Box<CudnnPlan>),
 }
 
 /// A GPU rung that is ready to run on one problem.
 struct Ready<'p> {
-    on: &'p OnGpu<'p>,
+    on: &'p TaskArrays<'p>,
     pass: Pass,
-    way: Way,
+    way: ConvolutionPlan,
     workspace: Workspace,
     output: &'p Output,
     judge: Judge,
@@ -203,11 +203,11 @@ struct Ready<'p> {
 }
 
 impl<'p> Ready<'p> {
-    fn new(on: &'p OnGpu<'p>, pass: Pass, way: Way, workspace: Workspace) -> Result<Self> {
+    fn new(on: &'p TaskArrays<'p>, pass: Pass, way: ConvolutionPlan, workspace: Workspace) -> Result<Self> {
         let (output, transformed) = match (&way, &on.narrow) {
-            (Way::Library(plan), Some(narrow)) => (narrow, plan.transforms()),
-            (Way::Library(plan), None) => (&on.out, plan.transforms()),
-            (Way::Ours(_), _) => (&on.out, false),
+            (ConvolutionPlan::Library(plan), Some(narrow)) => (narrow, plan.transforms()),
+            (ConvolutionPlan::Library(plan), None) => (&on.out, plan.transforms()),
+            (ConvolutionPlan::Ours(_), _) => (&on.out, false),
         };
         let judge = on.reference.judge(output.dtype(), transformed)?;
         Ok(Self { on, pass, way, workspace, output, judge, choice: None })
@@ -226,12 +226,12 @@ impl Candidate for Ready<'_> {
     }
 
     fn launch(&self) -> warpbook_device::Result<()> {
-        let OnGpu { stream, inputs: [a, b], .. } = self.on;
+        let TaskArrays { stream, inputs: [a, b], .. } = self.on;
         let (out, workspace) = (&self.output.array, &self.workspace);
         match (&self.way, self.pass) {
-            (Way::Ours(c), Pass::Forward) => c.forward(stream, a, b, None, Epilogue::None, out, workspace),
-            (Way::Ours(c), Pass::InputGradient) => c.input_gradient(stream, a, b, None, out, workspace),
-            (Way::Ours(c), Pass::WeightGradient) => {
+            (ConvolutionPlan::Ours(c), Pass::Forward) => c.forward(stream, a, b, None, Epilogue::None, out, workspace),
+            (ConvolutionPlan::Ours(c), Pass::InputGradient) => c.input_gradient(stream, a, b, None, out, workspace),
+            (ConvolutionPlan::Ours(c), Pass::WeightGradient) => {
                 let Storage::F32(dweight) = &self.on.out.storage else {
                     let why = "is in fp32".into();
                     return Err(warpbook_device::Error::Unsupported { what: "A weight gradient".into(), why });
@@ -239,10 +239,12 @@ impl Candidate for Ready<'_> {
                 c.weight_gradient(stream, a, b, dweight, None, workspace)
             }
             // For an input gradient, the arguments of the library are the weights and then dy.
-            (Way::Library(plan), Pass::InputGradient) => {
+            (ConvolutionPlan::Library(plan), Pass::InputGradient) => {
                 plan.launch(stream, [b.bytes(), a.bytes()], out.bytes(), workspace.slice())
             }
-            (Way::Library(plan), _) => plan.launch(stream, [a.bytes(), b.bytes()], out.bytes(), workspace.slice()),
+            (ConvolutionPlan::Library(plan), _) => {
+                plan.launch(stream, [a.bytes(), b.bytes()], out.bytes(), workspace.slice())
+            }
         }
     }
 
@@ -253,7 +255,7 @@ impl Candidate for Ready<'_> {
     }
 
     fn details(&self) -> Details {
-        let kernels = if let Way::Ours(c) = &self.way { c.kernel_stats(self.pass) } else { Vec::new() };
+        let kernels = if let ConvolutionPlan::Ours(c) = &self.way { c.kernel_stats(self.pass) } else { Vec::new() };
         Details { kernels, choice: self.choice.clone(), ..Details::default() }
     }
 }

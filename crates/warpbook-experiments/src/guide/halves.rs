@@ -7,7 +7,7 @@ use warpbook_record::{CUDA_DRIVER, KernelSpec, Requires, Rung, Runner, Schedule,
 
 /// The work of a pair at one size.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Work {
+pub(super) struct PairWork {
     /// The argument `n` of the kernels: the number of elements or of samples.
     pub n: u64,
     /// Number of floats in the input and in the output.
@@ -25,7 +25,7 @@ pub(super) struct Work {
     pub array_bytes: u64,
 }
 
-impl Work {
+impl PairWork {
     /// Returns the work of reading n floats and writing n floats, with `flops` operations per element.
     pub const fn each(n: u64, flops: u64) -> Self {
         Self {
@@ -57,14 +57,14 @@ pub(super) struct Half {
 }
 
 /// A function on the CPU. The arguments are the input, the output, n and the size.
-pub(super) type OnCpu = fn(&[f32], &mut [f32], u64, u64);
+pub(super) type CpuFunction = fn(&[f32], &mut [f32], u64, u64);
 
 /// A function that makes a candidate which works on the arrays of a size.
 pub(super) type Make = for<'p> fn(&'p Arrays) -> Result<Box<dyn Candidate + 'p>>;
 
 /// The device of a candidate made by the pair.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Place {
+pub(super) enum PairDevice {
     /// The CPU, with all threads.
     Cpu,
     /// A GPU with at least this compute capability.
@@ -74,9 +74,9 @@ pub(super) enum Place {
 /// How a half does its work.
 pub(super) enum How {
     /// A product, convolution, network or training that uses the engine; the pair makes the candidate.
-    Made { place: Place, make: Make },
+    Made { place: PairDevice, make: Make },
     /// A function on the CPU, which runs on one thread or on all.
-    Cpu { run: OnCpu, all_threads: bool },
+    Cpu { run: CpuFunction, all_threads: bool },
     /// A kernel; `threads` returns the number of threads for n and the size. If the kernel adds to y, y starts with
     /// zeros.
     Kernel { spec: fn() -> KernelSpec, threads: fn(u64, u64) -> u64, adds: bool },
@@ -106,8 +106,8 @@ pub(super) enum Program {
 impl Half {
     pub fn rung(&self) -> Rung {
         match &self.how {
-            How::Made { place: Place::Cpu, .. } => Rung::cpu(self.id, self.title, self.idea, "all threads"),
-            How::Made { place: Place::Gpu(major, minor), .. } => Rung {
+            How::Made { place: PairDevice::Cpu, .. } => Rung::cpu(self.id, self.title, self.idea, "all threads"),
+            How::Made { place: PairDevice::Gpu(major, minor), .. } => Rung {
                 requires: Requires::AtLeast(*major, *minor),
                 runner: Runner::Kernels { specs: Vec::new(), schedule: Schedule::Launches },
                 ..Rung::cpu(self.id, self.title, self.idea, "")
@@ -127,7 +127,7 @@ impl Half {
 
     /// Returns true if the peak device memory of this half can be measured.
     pub fn counts_memory(&self) -> bool {
-        matches!(self.how, How::Made { place: Place::Gpu(..), .. })
+        matches!(self.how, How::Made { place: PairDevice::Gpu(..), .. })
     }
 
     /// Returns the tile for a size. If there are several tiles, it is the one named after the size, such as `w8`.

@@ -12,7 +12,7 @@ pub use expression::Expression;
 pub use pairs::PAIRS;
 
 use crate::builders::selects;
-use halves::{Half, Work};
+use halves::{Half, PairWork};
 use over_time::{OverTime, Shown};
 use warpbook_charts::words as figures;
 use warpbook_lab::activity::Timelines;
@@ -47,11 +47,11 @@ pub struct Pair {
     quick: &'static [u64],
     shown: u64,
     /// Returns the work at a size; it is smaller without a GPU.
-    work: fn(size: u64, quick: bool) -> Work,
+    work: fn(size: u64, quick: bool) -> PairWork,
     /// Generates the input of a size.
-    input: fn(work: &Work) -> Vec<f32>,
+    input: fn(work: &PairWork) -> Vec<f32>,
     /// Computes the expected output in f64.
-    want: fn(x: &[f32], work: &Work, size: u64) -> Vec<f64>,
+    want: fn(x: &[f32], work: &PairWork, size: u64) -> Vec<f64>,
     /// Tolerance of results, relative to an element or to 1; 0 if both halves are exact.
     tolerance: f64,
     /// Ids of the slow and the fast way; the page shows the ratio of their times.

@@ -1,6 +1,6 @@
 //! The arrays of one size, and the halves of a pair, ready to run.
 
-use super::halves::{Half, How, Program, Work};
+use super::halves::{Half, How, PairWork, Program};
 use super::launch::{queue, whole};
 use super::{Pair, half_of};
 use std::cell::RefCell;
@@ -12,16 +12,16 @@ use warpbook_record::{Check, KernelSpec, Rung};
 
 pub(super) struct Arrays {
     pair: &'static Pair,
-    pub work: Work,
+    pub work: PairWork,
     pub size: u64,
     pub x: Vec<f32>,
     pub want: Vec<f64>,
     /// Output of a half that runs on the CPU, or of the host's part of a half on the GPU.
     pub out: RefCell<Vec<f32>>,
-    gpu: Option<OnGpu>,
+    gpu: Option<PairBuffers>,
 }
 
-pub(super) struct OnGpu {
+pub(super) struct PairBuffers {
     pub device: CudaDevice,
     pub stream: Stream,
     pub x: Buffer<f32>,
@@ -29,7 +29,7 @@ pub(super) struct OnGpu {
 }
 
 impl Arrays {
-    pub fn new(lab: &Lab, pair: &'static Pair, work: Work, size: u64) -> Result<Self> {
+    pub fn new(lab: &Lab, pair: &'static Pair, work: PairWork, size: u64) -> Result<Self> {
         let floats = warpbook_charts::words::counted(work.inputs as usize, "float");
         lab.tell(&Event::Preparing(&format!("making {floats} and the reference")));
         let x = (pair.input)(&work);
@@ -37,7 +37,12 @@ impl Arrays {
         let gpu = |device: &CudaDevice| {
             device.ensure_free(pair.title.to_owned(), 4 * (work.inputs + work.outputs))?;
             let y = device.zeros(work.outputs as usize)?;
-            Ok::<_, Error>(OnGpu { device: device.clone(), stream: device.stream()?, x: device.buffer_from(&x)?, y })
+            Ok::<_, Error>(PairBuffers {
+                device: device.clone(),
+                stream: device.stream()?,
+                x: device.buffer_from(&x)?,
+                y,
+            })
         };
         let gpu = lab.device().cuda().map(gpu).transpose()?;
         let out = RefCell::new(vec![f32::NAN; work.outputs as usize]);
@@ -45,7 +50,7 @@ impl Arrays {
     }
 
     /// Returns the GPU with copies of the arrays; an error if there is none.
-    pub fn on_gpu(&self) -> Result<&OnGpu> {
+    pub fn on_gpu(&self) -> Result<&PairBuffers> {
         Ok(self.gpu.as_ref().ok_or(warpbook_device::Error::NeedsCuda("This rung"))?)
     }
 
@@ -64,12 +69,12 @@ impl Arrays {
     }
 
     /// Loads a kernel with the tile that belongs to the size.
-    fn kernel(&self, on: &OnGpu, half: &Half, spec: &KernelSpec) -> Result<Kernel> {
+    fn kernel(&self, on: &PairBuffers, half: &Half, spec: &KernelSpec) -> Result<Kernel> {
         let tile = half.tile(spec, self.size).ok_or_else(|| Error::Setting(format!("{} has no tile.", spec.path())))?;
         Ok(on.device.kernel(spec, tile)?)
     }
 
-    fn on_cpu<'p>(&'p self, run: super::halves::OnCpu) -> Closures<'p> {
+    fn on_cpu<'p>(&'p self, run: super::halves::CpuFunction) -> Closures<'p> {
         let launch = move || {
             run(&self.x, &mut self.out.borrow_mut(), self.work.n, self.size);
             Ok(())
@@ -78,7 +83,7 @@ impl Arrays {
     }
 
     /// Creates a candidate that launches one kernel, whose result stays on the device.
-    fn by_kernel<'p>(&'p self, on: &'p OnGpu, kernel: Kernel, shape: Launch, adds: bool) -> Closures<'p> {
+    fn by_kernel<'p>(&'p self, on: &'p PairBuffers, kernel: Kernel, shape: Launch, adds: bool) -> Closures<'p> {
         let details = Details::of_kernel(&kernel, shape);
         let launch = move || {
             if adds {
@@ -91,7 +96,7 @@ impl Arrays {
     }
 
     /// Creates a candidate that launches the kernel once for each operation, or replays all launches as a graph.
-    fn operations<'p>(&'p self, on: &'p OnGpu, kernel: Kernel, in_a_graph: bool) -> Result<Closures<'p>> {
+    fn operations<'p>(&'p self, on: &'p PairBuffers, kernel: Kernel, in_a_graph: bool) -> Result<Closures<'p>> {
         let shape = kernel.shape(self.work.n);
         let details = Details::of_kernel(&kernel, shape);
         let [n, operations] = self.numbers();
@@ -112,7 +117,7 @@ impl Arrays {
     }
 
     /// Creates a candidate that computes a sum of products for each output.
-    fn sums<'p>(&'p self, on: &'p OnGpu, kernel: Kernel, copied_each: bool) -> Closures<'p> {
+    fn sums<'p>(&'p self, on: &'p PairBuffers, kernel: Kernel, copied_each: bool) -> Closures<'p> {
         let shape = kernel.shape(self.work.n / 4);
         let details = Details::of_kernel(&kernel, shape);
         let [n, _] = self.numbers();
@@ -136,7 +141,7 @@ impl Arrays {
     }
 
     /// Creates a candidate that copies samples to the device, computes the layer, and copies them back.
-    fn batches<'p>(&'p self, on: &'p OnGpu, kernel: Kernel, one_by_one: bool) -> Result<Closures<'p>> {
+    fn batches<'p>(&'p self, on: &'p PairBuffers, kernel: Kernel, one_by_one: bool) -> Result<Closures<'p>> {
         let samples = self.work.n as usize;
         let batch = if one_by_one { 1 } else { (self.size as usize).clamp(1, samples) };
         let [features, neurons] = [self.x.len(), self.want.len()].map(|len| len / samples);
@@ -166,7 +171,7 @@ impl Arrays {
     }
 
     /// Creates a candidate that computes y ten times through an intermediate array, which is newly allocated each time.
-    fn allocations<'p>(&'p self, on: &'p OnGpu, kernel: Kernel, pooled: bool) -> Closures<'p> {
+    fn allocations<'p>(&'p self, on: &'p PairBuffers, kernel: Kernel, pooled: bool) -> Closures<'p> {
         let shape = kernel.shape(self.work.n);
         let details = Details::of_kernel(&kernel, shape);
         let pool = Pool::new(&on.device);
@@ -187,14 +192,14 @@ impl Arrays {
     }
 
     /// Creates a candidate that generates a new x on all host threads and copies it to the device.
-    fn made<'p>(&'p self, on: &'p OnGpu) -> Closures<'p> {
+    fn made<'p>(&'p self, on: &'p PairBuffers) -> Closures<'p> {
         let launch = move || on.y.write(&(self.pair.input)(&self.work));
         let check = move || on.y.to_vec().map(|y| self.check(&y)).map_err(Error::from);
         on_gpu(&on.stream, launch, check).poisoning(&on.y).as_launched()
     }
 
     /// Creates a candidate that copies x to the device, or copies y to the host.
-    fn copy<'p>(&'p self, on: &'p OnGpu, pinned: bool, to_device: bool) -> Result<Closures<'p>> {
+    fn copy<'p>(&'p self, on: &'p PairBuffers, pinned: bool, to_device: bool) -> Result<Closures<'p>> {
         if !to_device {
             on.y.write(&self.x)?;
         }

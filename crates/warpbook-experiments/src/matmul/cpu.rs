@@ -29,14 +29,14 @@ pub(super) fn obstacle(lab: &Lab, body: CpuBody, problem: &Problem) -> Option<St
 }
 
 /// The matrices of one problem, drawn when the first rung needs them.
-pub(super) struct Matrices<'a> {
+pub(super) struct CpuMatrices<'a> {
     experiment: &'a Matmul,
     sides: [usize; 3],
     transposed: (bool, bool),
     drawn: OnceCell<[Vec<f32>; 2]>,
 }
 
-impl<'a> Matrices<'a> {
+impl<'a> CpuMatrices<'a> {
     pub(super) fn new(experiment: &'a Matmul, product: &Product) -> Self {
         let (sides, form) = ([product.m, product.n, product.k].map(|v| v as usize), product.form);
         Self { experiment, sides, transposed: (form.trans_a, form.trans_b), drawn: OnceCell::new() }
@@ -65,9 +65,9 @@ impl<'a> Matrices<'a> {
     }
 
     /// Returns a CPU rung, ready to run.
-    pub(super) fn candidate(&self, body: CpuBody) -> OnCpu<'_> {
+    pub(super) fn candidate(&self, body: CpuBody) -> CpuProduct<'_> {
         let [m, n, _] = self.sides;
-        OnCpu { matrices: self, body, c: RefCell::new(vec![f32::NAN; m * n]) }
+        CpuProduct { matrices: self, body, c: RefCell::new(vec![f32::NAN; m * n]) }
     }
 
     fn check(&self, c: &[f32]) -> Result<Check, GemmError> {
@@ -101,7 +101,7 @@ impl<'a> Matrices<'a> {
     }
 }
 
-impl Prepared for Matrices<'_> {
+impl Prepared for CpuMatrices<'_> {
     fn candidate<'p>(&'p self, rung: &Rung, _: &mut Trials<'_>) -> Result<Box<dyn Candidate + 'p>> {
         match self.experiment.row_of(rung).map(|r| r.body) {
             Some(Body::Cpu(body)) => Ok(Box::new(self.candidate(body))),
@@ -111,14 +111,14 @@ impl Prepared for Matrices<'_> {
 }
 
 /// A CPU rung that is ready to run on one problem.
-pub(super) struct OnCpu<'p> {
-    matrices: &'p Matrices<'p>,
+pub(super) struct CpuProduct<'p> {
+    matrices: &'p CpuMatrices<'p>,
     body: CpuBody,
     /// The result C, in f32 `[m][n]`.
     c: RefCell<Vec<f32>>,
 }
 
-impl Candidate for OnCpu<'_> {
+impl Candidate for CpuProduct<'_> {
     fn launch(&self) -> warpbook_device::Result<()> {
         let multiply = match self.body {
             CpuBody::Naive => naive,

@@ -24,19 +24,19 @@ pub(super) struct Inputs {
 }
 
 /// The implementation that runs a rung.
-pub(super) enum Way {
+pub(super) enum ProductPlan {
     Ours(Arc<Plan>),
     Cublas(Cublas),
     CublasLt(LtPlan),
 }
 
 /// The matrices of one problem, which all rungs share.
-pub(super) struct Matrices<'a> {
+pub(super) struct GpuMatrices<'a> {
     experiment: &'a Matmul,
     device: &'a CudaDevice,
     problem: Problem,
     on_gpu: Inputs,
-    on_cpu: cpu::Matrices<'a>,
+    on_cpu: cpu::CpuMatrices<'a>,
 }
 
 /// Compiles kernels with their tiles on all threads, so that they are in the compiler's cache. A failure is reported
@@ -49,7 +49,7 @@ pub(super) fn compile_into_cache(device: &CudaDevice, jobs: &[(KernelSpec, Tile)
     });
 }
 
-impl<'a> Matrices<'a> {
+impl<'a> GpuMatrices<'a> {
     pub(super) fn draw(experiment: &'a Matmul, lab: &Lab, device: &'a CudaDevice, problem: &Problem) -> Result<Self> {
         lab.tell(&Event::Preparing(&format!("drawing {} and the reference", problem.label)));
         let product = product_of(problem)?;
@@ -68,7 +68,7 @@ impl<'a> Matrices<'a> {
         let workspace = if device.is_emulated() { EMULATED_WORKSPACE } else { WORKSPACE_BYTES };
         let workspace = device.zeros(workspace as usize)?;
         let on_gpu = Inputs { product, a, b, c, workspace, judge, stream: device.stream()? };
-        let on_cpu = cpu::Matrices::new(experiment, &product);
+        let on_cpu = cpu::CpuMatrices::new(experiment, &product);
         Ok(Self { experiment, device, problem: problem.clone(), on_gpu, on_cpu })
     }
 
@@ -83,17 +83,17 @@ impl<'a> Matrices<'a> {
         }
     }
 
-    fn candidate_of(&self, row: &Row, way: Way) -> OnGpu<'_> {
-        OnGpu { matrices: self, row: row.clone(), way, choice: None, by_rule: false }
+    fn candidate_of(&self, row: &Row, way: ProductPlan) -> GpuProduct<'_> {
+        GpuProduct { matrices: self, row: row.clone(), way, choice: None, by_rule: false }
     }
 
     /// Returns the fastest algorithm of cuBLASLt that gives the right result.
-    fn best_algorithm(&self, row: &Row, trials: &Trials<'_>) -> Result<OnGpu<'_>> {
+    fn best_algorithm(&self, row: &Row, trials: &Trials<'_>) -> Result<GpuProduct<'_>> {
         let call = self.on_gpu.product.library_call();
         let plans = CublasLt::open(self.device)?.plans(&call, LT_ALGORITHMS, WORKSPACE_BYTES)?;
         let mut right = Vec::new();
         for plan in plans {
-            let candidate = self.candidate_of(row, Way::CublasLt(plan));
+            let candidate = self.candidate_of(row, ProductPlan::CublasLt(plan));
             // The device rejects some algorithms that cuBLASLt suggests.
             if is_right(&candidate)? {
                 right.push(candidate);
@@ -111,14 +111,14 @@ impl<'a> Matrices<'a> {
     }
 
     /// Returns a candidate with the kernel that `gemm()` chooses, and the row of this kernel.
-    fn as_chosen(&self) -> Result<OnGpu<'_>> {
+    fn as_chosen(&self) -> Result<GpuProduct<'_>> {
         let Chosen { row, plan, why } = Chosen::new(&Gemm::untuned(self.device), &self.on_gpu.product)?;
-        Ok(OnGpu { choice: Some(why), by_rule: true, ..self.candidate_of(&row, Way::Ours(plan)) })
+        Ok(GpuProduct { choice: Some(why), by_rule: true, ..self.candidate_of(&row, ProductPlan::Ours(plan)) })
     }
 
     /// Returns a candidate with the fastest tile of a row, or with the requested tile; the times of all tiles become
     /// parts.
-    fn best_tile(&self, row: &Row, trials: &mut Trials<'_>) -> Result<OnGpu<'_>> {
+    fn best_tile(&self, row: &Row, trials: &mut Trials<'_>) -> Result<GpuProduct<'_>> {
         let mut plans = Vec::new();
         let mut first_error = None;
         let tiles = match &trials.tile {
@@ -127,7 +127,7 @@ impl<'a> Matrices<'a> {
         };
         for tile in tiles {
             match Plan::new(self.device, row, &tile, &self.on_gpu.product, [true; 2]) {
-                Ok(plan) => plans.push(self.candidate_of(row, Way::Ours(Arc::new(plan)))),
+                Ok(plan) => plans.push(self.candidate_of(row, ProductPlan::Ours(Arc::new(plan)))),
                 Err(e) if e.is_sticky() => return Err(e.into()),
                 // A tile may need more shared memory than the device has.
                 Err(e) => first_error = first_error.or(Some(e)),
@@ -147,13 +147,13 @@ impl<'a> Matrices<'a> {
     }
 }
 
-impl Prepared for Matrices<'_> {
+impl Prepared for GpuMatrices<'_> {
     fn candidate<'p>(&'p self, rung: &Rung, trials: &mut Trials<'_>) -> Result<Box<dyn Candidate + 'p>> {
         let unknown = || Error::UnknownRung { name: rung.id.to_string(), nearest: Vec::new() };
         let row = self.experiment.row_of(rung).ok_or_else(unknown)?;
         Ok(match &row.body {
             Body::Cpu(body) => Box::new(self.on_cpu.candidate(*body)),
-            Body::Cublas => Box::new(self.candidate_of(&row, Way::Cublas(Cublas::open(self.device)?))),
+            Body::Cublas => Box::new(self.candidate_of(&row, ProductPlan::Cublas(Cublas::open(self.device)?))),
             Body::CublasLt => Box::new(self.best_algorithm(&row, trials)?),
             Body::Chosen => Box::new(self.as_chosen()?),
             Body::Kernel(_) => Box::new(self.best_tile(&row, trials)?),
@@ -252,16 +252,16 @@ fn joined(first: &Option<String>, second: Option<String>) -> Option<String> {
 }
 
 /// A GPU rung that is ready to run on one problem.
-struct OnGpu<'p> {
-    matrices: &'p Matrices<'p>,
+struct GpuProduct<'p> {
+    matrices: &'p GpuMatrices<'p>,
     row: Row,
-    way: Way,
+    way: ProductPlan,
     choice: Option<String>,
     /// True if the rule of `gemm()` chose the row.
     by_rule: bool,
 }
 
-impl Candidate for OnGpu<'_> {
+impl Candidate for GpuProduct<'_> {
     fn stream(&self) -> Option<&Stream> {
         Some(&self.matrices.on_gpu.stream)
     }
@@ -290,7 +290,9 @@ impl Candidate for OnGpu<'_> {
     }
 
     fn details(&self) -> Details {
-        let Way::Ours(plan) = &self.way else { return Details { choice: self.choice.clone(), ..Details::default() } };
+        let ProductPlan::Ours(plan) = &self.way else {
+            return Details { choice: self.choice.clone(), ..Details::default() };
+        };
         let tile = self.row.kernel().and_then(|k| k.tile(plan.tile()));
         Details {
             tile: Some(plan.tile().to_owned()),

@@ -338,8 +338,8 @@ impl Experiment for Matmul {
 
     fn prepare<'a>(&'a self, lab: &'a Lab, problem: &Problem) -> Result<Box<dyn Prepared + 'a>> {
         Ok(match lab.device().cuda() {
-            Some(device) => Box::new(gpu::Matrices::draw(self, lab, device, problem)?),
-            None => Box::new(cpu::Matrices::new(self, &product_of(problem)?)),
+            Some(device) => Box::new(gpu::GpuMatrices::draw(self, lab, device, problem)?),
+            None => Box::new(cpu::CpuMatrices::new(self, &product_of(problem)?)),
         })
     }
 }

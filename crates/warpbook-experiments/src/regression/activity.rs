@@ -2,7 +2,7 @@
 //! so that no profiler affects it.
 
 use super::Regression;
-use super::prepared::Points;
+use super::prepared::ProblemPoints;
 use warpbook_device::{CudaDevice, Recorder};
 use warpbook_kernels::regression::LOG_EVERY;
 use warpbook_lab::activity::{Recording, Timelines};
@@ -31,7 +31,7 @@ pub(super) fn record(experiment: &Regression, lab: &Lab, device: &CudaDevice, ru
     }
     // Use the same points, but fewer epochs.
     let short = Regression { epochs: EPOCHS, ..experiment.clone() };
-    let points = Points::draw(&short, lab, problem)?;
+    let points = ProblemPoints::draw(&short, lab, problem)?;
     let recorder = Recorder::start(device)?;
     for rung in rungs {
         lab.bench().cancel.check()?;
@@ -47,7 +47,7 @@ pub(super) fn record(experiment: &Regression, lab: &Lab, device: &CudaDevice, ru
 
 /// Records a descent after an unrecorded one that does all lazy loading. The recorder is active while the graph is
 /// captured.
-fn recorded(recorder: &Recorder, points: &Points<'_>, rung: &Rung) -> Result<Recording> {
+fn recorded(recorder: &Recorder, points: &ProblemPoints<'_>, rung: &Rung) -> Result<Recording> {
     let descender = points.descender(rung)?;
     for _ in 0..2 {
         descender.reset()?;

@@ -8,7 +8,7 @@ mod prepared;
 pub(crate) mod reference;
 
 use crate::builders::{seeded, selects};
-use prepared::Points;
+use prepared::ProblemPoints;
 use warpbook_kernels::regression::{
     Descent, INITIAL, Line, MAX_FEATURES, RANGE, RegressionRow, STANDARD_FEATURES, STANDARD_POINTS, SWEEP_POINTS,
     TRUTH, decimal, rows,
@@ -371,7 +371,7 @@ impl Experiment for Regression {
     }
 
     fn prepare<'a>(&'a self, lab: &'a Lab, problem: &Problem) -> Result<Box<dyn Prepared + 'a>> {
-        Ok(Box::new(Points::draw(self, lab, problem)?))
+        Ok(Box::new(ProblemPoints::draw(self, lab, problem)?))
     }
 }
 

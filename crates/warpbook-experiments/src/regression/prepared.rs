@@ -14,7 +14,7 @@ use warpbook_lab::{Event, Lab, Result};
 use warpbook_record::{Check, Dtype, LossPoint, Part, PartGroup, Problem, Run, Rung, TrainLog};
 
 /// The points of one problem, and the reference descent.
-pub(super) struct Points<'a> {
+pub(super) struct ProblemPoints<'a> {
     experiment: &'a Regression,
     lab: &'a Lab,
     problem: Problem,
@@ -25,7 +25,7 @@ pub(super) struct Points<'a> {
     reference: Reference,
 }
 
-impl<'a> Points<'a> {
+impl<'a> ProblemPoints<'a> {
     pub(super) fn draw(experiment: &'a Regression, lab: &'a Lab, problem: &Problem) -> Result<Self> {
         let (points, features) = (problem.size(), features_of(problem));
         lab.tell(&Event::Preparing(&format!("drawing {} points and the reference", problem.short)));
@@ -125,15 +125,15 @@ fn initial(experiment: &Regression, features: u64) -> Vec<f32> {
     weights
 }
 
-impl Prepared for Points<'_> {
+impl Prepared for ProblemPoints<'_> {
     fn candidate<'p>(&'p self, rung: &Rung, _: &mut Trials<'_>) -> Result<Box<dyn Candidate + 'p>> {
         let row = self.row(rung)?.clone();
         Ok(match row.plan {
             Plan::Cpu { all_threads } => {
                 let threads = if all_threads { Threads::All } else { Threads::One };
-                Box::new(OnCpu { points: self, rung: rung.clone(), threads, last: RefCell::default() })
+                Box::new(CpuDescent { points: self, rung: rung.clone(), threads, last: RefCell::default() })
             }
-            _ => Box::new(OnGpu { points: self, rung: rung.clone(), row, descender: self.descender(rung)? }),
+            _ => Box::new(GpuDescent { points: self, rung: rung.clone(), row, descender: self.descender(rung)? }),
         })
     }
 
@@ -151,7 +151,7 @@ impl Prepared for Points<'_> {
         }
         let descender = self.descender_of(rung, &Settings { epochs: 2, ..self.settings() })?;
         let second = Repeated { times: 2, last: "the second of two epochs", all: "two epochs" };
-        Ok((Box::new(OnGpu { points: self, rung: rung.clone(), row, descender }), Some(second)))
+        Ok((Box::new(GpuDescent { points: self, rung: rung.clone(), row, descender }), Some(second)))
     }
 
     /// Times the parts of an epoch, for the rungs whose parts are of interest.
@@ -182,14 +182,14 @@ impl Prepared for Points<'_> {
     }
 }
 
-struct OnCpu<'p> {
-    points: &'p Points<'p>,
+struct CpuDescent<'p> {
+    points: &'p ProblemPoints<'p>,
     rung: Rung,
     threads: Threads,
     last: RefCell<Descent>,
 }
 
-impl Candidate for OnCpu<'_> {
+impl Candidate for CpuDescent<'_> {
     fn launch(&self) -> warpbook_device::Result<()> {
         let (x, y) = self.points.host.training();
         let Settings { start, epochs, learning_rate, .. } = self.points.settings();
@@ -202,14 +202,14 @@ impl Candidate for OnCpu<'_> {
     }
 }
 
-struct OnGpu<'p> {
-    points: &'p Points<'p>,
+struct GpuDescent<'p> {
+    points: &'p ProblemPoints<'p>,
     rung: Rung,
     row: RegressionRow,
     descender: Descender<'p>,
 }
 
-impl Candidate for OnGpu<'_> {
+impl Candidate for GpuDescent<'_> {
     fn stream(&self) -> Option<&Stream> {
         Some(self.descender.stream())
     }

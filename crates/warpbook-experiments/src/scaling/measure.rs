@@ -1,7 +1,7 @@
 //! The measurements in which a rank takes part.
 
 use super::timeline::{self, Moment};
-use super::{Cell, Scaling, Way};
+use super::{Cell, Scaling, ScalingWay};
 use crate::training::{Set, failure};
 use serde::{Deserialize, Serialize};
 use std::time::Instant;
@@ -78,12 +78,12 @@ impl Measured {
 }
 
 /// A source of steps: a trainer, which may be one of several ranks, or replicas in one process.
-enum Steps {
+enum StepSource {
     Trainer(Box<Trainer>, Option<Ranks>),
     Replicas(Box<DataParallel>),
 }
 
-impl Steps {
+impl StepSource {
     fn queue(&mut self, steps: usize) -> std::result::Result<(), TrainError> {
         (0..steps).try_for_each(|_| match self {
             Self::Trainer(trainer, _) => trainer.queue_step(),
@@ -190,15 +190,15 @@ impl Scaling {
             return Err(Error::Setting(format!("A loss of the timed steps is {loss}.")));
         }
         measured.choice = Some(match &steps {
-            Steps::Trainer(trainer, Some(ranks)) => {
+            StepSource::Trainer(trainer, Some(ranks)) => {
                 ensure_the_same_weights(trainer, ranks)?;
                 let buckets = trainer.buckets();
                 let gradients = Gradients { bytes: buckets.iter().sum(), buckets: buckets.len() as u32 };
                 measured.gradients = Some(gradients);
                 travels(gradients)
             }
-            Steps::Trainer(_, None) => "no gradient travels".into(),
-            Steps::Replicas(replicas) => {
+            StepSource::Trainer(_, None) => "no gradient travels".into(),
+            StepSource::Replicas(replicas) => {
                 let [weights, gradients] = replicas.copied_bytes();
                 let bytes = warpbook_charts::words::bytes;
                 format!("{} of weights copied, {} of gradients copied back", bytes(weights), bytes(gradients))
@@ -268,18 +268,18 @@ impl Scaling {
         Ok(compared(&of_first[0]))
     }
 
-    fn options_of(&self, way: &Way) -> warpbook_nn::train::RanksOptions {
+    fn options_of(&self, way: &ScalingWay) -> warpbook_nn::train::RanksOptions {
         warpbook_nn::train::RanksOptions { wire: way.wire, ..self.options }
     }
 
     /// Prepares the trainer or the replicas that run the timed steps.
-    fn steps(&self, lab: &Lab, cell: &Cell, ranks: Option<&Ranks>) -> Result<Steps> {
+    fn steps(&self, lab: &Lab, cell: &Cell, ranks: Option<&Ranks>) -> Result<StepSource> {
         let (set, recipe) = (self.set(cell.network, cell.batch)?, self.recipe(cell.network, cell.batch)?);
         if !cell.way.ranks {
             let places = places(lab, cell, None)?;
             let mut replicas = DataParallel::new(&places, recipe, set.samples(), None).map_err(failure)?;
             replicas.prepare_steps(set.samples()).map_err(failure)?;
-            return Ok(Steps::Replicas(Box::new(replicas)));
+            return Ok(StepSource::Replicas(Box::new(replicas)));
         }
         let place = place(lab, cell.way.precision, None)?;
         let ranks = ranks.map(|ranks| ranks.with_options(self.options_of(&cell.way)));
@@ -289,7 +289,7 @@ impl Scaling {
         }
         .map_err(failure)?;
         trainer.prepare_steps(set.samples()).map_err(failure)?;
-        Ok(Steps::Trainer(Box::new(trainer), ranks))
+        Ok(StepSource::Trainer(Box::new(trainer), ranks))
     }
 
     /// Records the activity of every rank in one step of each way to train, at the first size of each network.

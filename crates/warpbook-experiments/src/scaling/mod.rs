@@ -16,7 +16,7 @@ pub use record::{scaling_lines, scaling_table};
 pub use threads::on_threads;
 
 use crate::training::{Files, FilesPlace, Workload};
-use network::{Drawn, Net, Own};
+use network::{DrawnSamples, Net, Own};
 use warpbook_data::Dataset;
 use warpbook_lab::{Error, Lab, Result};
 use warpbook_nn::train::{Precision, RanksOptions, Recipe};
@@ -63,7 +63,7 @@ impl std::str::FromStr for Growth {
 
 /// One way to train on several devices.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Way {
+pub(crate) struct ScalingWay {
     /// True if each device has its own rank; otherwise one thread of one process drives all devices.
     pub ranks: bool,
     pub precision: Precision,
@@ -71,7 +71,7 @@ pub(crate) struct Way {
     pub wire: Wire,
 }
 
-impl Way {
+impl ScalingWay {
     /// Returns the id of the way, such as "ranks_amp_bf16" or "one_process_fp32".
     pub fn id(&self) -> String {
         let wire = match self.wire {
@@ -88,7 +88,7 @@ impl Way {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Cell {
     pub network: Net,
-    pub way: Way,
+    pub way: ScalingWay,
     pub world: usize,
     pub batch: u64,
 }
@@ -116,7 +116,7 @@ pub struct Scaling {
     timelines: bool,
     seed: u64,
     files: Files,
-    drawn: Drawn,
+    drawn: DrawnSamples,
 }
 
 impl Scaling {
@@ -143,7 +143,7 @@ impl Scaling {
             timelines: true,
             seed: 1,
             files: Files::default(),
-            drawn: Drawn::default(),
+            drawn: DrawnSamples::default(),
         }
     }
 
@@ -239,14 +239,14 @@ impl Scaling {
     /// Sets the folder that contains the files of MNIST and CIFAR-10, or subfolders with these names.
     #[must_use]
     pub fn data(mut self, folder: impl Into<std::path::PathBuf>) -> Self {
-        (self.files, self.drawn) = (Files::at(FilesPlace::Folder(folder.into())), Drawn::default());
+        (self.files, self.drawn) = (Files::at(FilesPlace::Folder(folder.into())), DrawnSamples::default());
         self
     }
 
     /// Uses synthetic images, even if there are image files.
     #[must_use]
     pub fn synthetic(mut self) -> Self {
-        (self.files, self.drawn) = (Files::at(FilesPlace::Synthetic), Drawn::default());
+        (self.files, self.drawn) = (Files::at(FilesPlace::Synthetic), DrawnSamples::default());
         self
     }
 
@@ -261,17 +261,17 @@ impl Scaling {
     }
 
     /// Returns the ways to train on the lab's kind of device (GPUs or CPU).
-    fn ways(&self, on_gpu: bool) -> Vec<Way> {
+    fn ways(&self, on_gpu: bool) -> Vec<ScalingWay> {
         let mut all = Vec::new();
         match on_gpu {
             true => {
-                all.extend(self.precisions.iter().map(|p| Way { ranks: true, precision: *p, wire: Wire::F32 }));
+                all.extend(self.precisions.iter().map(|p| ScalingWay { ranks: true, precision: *p, wire: Wire::F32 }));
                 // Leave out fp16 in one process, because only one of the devices would know the loss scale.
                 let alone = self.precisions.iter().filter(|p| self.one_process && !p.scales_the_loss());
-                all.extend(alone.map(|p| Way { ranks: false, precision: *p, wire: Wire::F32 }));
+                all.extend(alone.map(|p| ScalingWay { ranks: false, precision: *p, wire: Wire::F32 }));
             }
             false => {
-                let way = |ranks, wire| Way { ranks, precision: Precision::Fp32, wire };
+                let way = |ranks, wire| ScalingWay { ranks, precision: Precision::Fp32, wire };
                 all.extend(self.wires.iter().map(|wire| way(true, *wire)));
                 all.extend(self.one_process.then(|| way(false, Wire::F32)));
             }

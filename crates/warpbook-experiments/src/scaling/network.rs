@@ -26,10 +26,10 @@ pub(crate) struct Own {
     pub images: Dataset,
 }
 
-/// The last samples that were drawn, with their workload, batch and features as the key: every `Way` needs them, and
-/// drawing 1 GB takes seconds.
+/// The last samples that were drawn, with their workload, batch and features as the key: every `ScalingWay` needs
+/// them, and drawing 1 GB takes seconds.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Drawn(Arc<Mutex<Option<(DrawnKey, Set)>>>);
+pub(super) struct DrawnSamples(Arc<Mutex<Option<(DrawnKey, Set)>>>);
 
 type DrawnKey = (Workload, u64, usize);
 

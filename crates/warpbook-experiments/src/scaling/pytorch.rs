@@ -16,11 +16,11 @@ pub struct PyTorch {
     network: String,
     #[serde(default)]
     edge: Option<usize>,
-    results: Vec<Timed>,
+    results: Vec<TimedWay>,
 }
 
 #[derive(Debug, Clone, Deserialize)]
-struct Timed {
+struct TimedWay {
     way: String,
     ranks: usize,
     batch_per_rank: u64,
@@ -139,7 +139,7 @@ fn rung(way: &str, version: &str, on_gpu: bool) -> Rung {
     }
 }
 
-fn as_measured(timed: &Timed, of: &PyTorch) -> Measured {
+fn as_measured(timed: &TimedWay, of: &PyTorch) -> Measured {
     Measured {
         network: of.network.clone(),
         way: rung_id(&timed.way),

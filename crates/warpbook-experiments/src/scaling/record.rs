@@ -2,7 +2,7 @@
 //! train.
 
 use super::network::Net;
-use super::{Growth, Measured, Scaling, Way, timeline};
+use super::{Growth, Measured, Scaling, ScalingWay, timeline};
 use warpbook_charts::Table;
 use warpbook_charts::words as figures;
 use warpbook_lab::{Lab, driver};
@@ -132,7 +132,7 @@ fn main_problem(problems: &[Problem]) -> Option<&Problem> {
     problems.iter().filter(|p| p.text("network") == network).max_by_key(|p| (p.size(), p.count("batch")))
 }
 
-fn rung(way: &Way, on_gpu: bool) -> Rung {
+fn rung(way: &ScalingWay, on_gpu: bool) -> Rung {
     let types = match way.wire {
         Wire::F32 => way.precision.name().to_owned(),
         Wire::F16 => format!("{}, gradients in fp16", way.precision.name()),

@@ -29,14 +29,14 @@ impl Point {
 
 /// A list of points within the size limit of a record. When the list is full, neighbouring points are merged in pairs.
 #[derive(Debug)]
-pub(super) struct Points {
+pub(super) struct PointList {
     most: usize,
     pub all: Vec<Point>,
     /// The number of log entries merged into each point, and into the last point so far.
     pub lines: [u64; 2],
 }
 
-impl Points {
+impl PointList {
     pub fn new(most: usize) -> Self {
         Self { most, all: Vec::new(), lines: [1, 1] }
     }
@@ -104,7 +104,7 @@ mod tests {
 
     #[test]
     fn more_points_than_a_record_keeps_become_means_of_several() {
-        let mut points = Points::new(8);
+        let mut points = PointList::new(8);
         for step in 1..=37 {
             points.push(Point { step, loss: step as f64, steps: 1, norm: 1.0, norms: 1, ..Point::default() });
         }

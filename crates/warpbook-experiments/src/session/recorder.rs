@@ -1,6 +1,6 @@
 //! The record of a training run, which grows during the run.
 
-use super::points::{Changes, Point, Points};
+use super::points::{Changes, Point, PointList};
 use super::words;
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -35,7 +35,7 @@ pub(super) struct Recorder {
     samples: u64,
     batch: u64,
     classified: bool,
-    points: Points,
+    points: PointList,
     rates: Changes,
     scales: Changes,
     open: Point,
@@ -106,7 +106,7 @@ impl Recorder {
             samples: b.train.len() as u64,
             batch: recipe.batch as u64,
             classified,
-            points: Points::new(MAX_POINTS),
+            points: PointList::new(MAX_POINTS),
             rates: Changes::new(MAX_POINTS),
             scales: Changes::new(MAX_POINTS),
             open: Point::default(),

@@ -5,7 +5,7 @@ mod prepared;
 mod team;
 
 use crate::builders::{seeded, selects};
-use prepared::{Nothing, Work};
+use prepared::{Nothing, TensorParallelWork};
 use std::sync::{Arc, Mutex, PoisonError};
 use team::Team;
 use warpbook_device::{Bench, CudaDevice, Inventory, Route, all_reduce_curve, copy_curves, link_peak};
@@ -38,7 +38,7 @@ const ONE_GPU: &str = "one_gpu";
 
 /// How results are brought to the first GPU.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum By {
+enum ResultTransfer {
     Copies,
     Stores,
     Nccl,
@@ -46,62 +46,62 @@ enum By {
 
 /// One way of computing the product.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Way {
+struct ProductWay {
     id: &'static str,
     title: &'static str,
     idea: &'static str,
     /// How the product is split over several GPUs; `None` for one GPU.
     split: Option<Split>,
-    by: By,
+    by: ResultTransfer,
 }
 
 /// All ways of computing the product, in the order of the ladder.
-const WAYS: [Way; 6] = [
-    Way {
+const WAYS: [ProductWay; 6] = [
+    ProductWay {
         id: ONE_GPU,
         title: "One GPU",
         idea: "The whole product on the first GPU, by the kernel that gemm() picks.",
         split: None,
-        by: By::Copies,
+        by: ResultTransfer::Copies,
     },
-    Way {
+    ProductWay {
         id: "rows_peer",
         title: "By rows, copies",
         idea: "Each GPU computes some rows of C; panels are copied to the first while the next ones are multiplied.",
         split: Some(Split::Rows),
-        by: By::Copies,
+        by: ResultTransfer::Copies,
     },
-    Way {
+    ProductWay {
         id: "rows_stored",
         title: "By rows, stored across",
         idea: "The same without copies: the other GPU's kernel stores its tiles of C into the first GPU's memory.",
         split: Some(Split::Rows),
-        by: By::Stores,
+        by: ResultTransfer::Stores,
     },
-    Way {
+    ProductWay {
         id: "rows_nccl",
         title: "By rows, NCCL",
         idea: "Panels as by copies, with ncclSend and ncclRecv, whose kernels take SMs from the multiplication.",
         split: Some(Split::Rows),
-        by: By::Nccl,
+        by: ResultTransfer::Nccl,
     },
-    Way {
+    ProductWay {
         id: "k_peer",
         title: "By K, copies",
         idea: "Each GPU adds up some of the terms; the partial products are copied to the first GPU in fp32 and added there.",
         split: Some(Split::K),
-        by: By::Copies,
+        by: ResultTransfer::Copies,
     },
-    Way {
+    ProductWay {
         id: "k_nccl",
         title: "By K, NCCL",
         idea: "The same with ncclReduce, which adds while it communicates.",
         split: Some(Split::K),
-        by: By::Nccl,
+        by: ResultTransfer::Nccl,
     },
 ];
 
-impl Way {
+impl ProductWay {
     fn for_rung(rung: &Rung) -> Option<Self> {
         WAYS.into_iter().find(|way| way.id == rung.id)
     }
@@ -120,10 +120,10 @@ impl Way {
     /// Describes the communication on the first GPU or on another one.
     fn communication(self, is_first: bool) -> &'static str {
         match (self.by, self.split, is_first) {
-            (By::Copies | By::Stores, ..) => "copy to the first GPU",
-            (By::Nccl, Some(Split::K), _) => "ncclReduce",
-            (By::Nccl, _, true) => "ncclRecv",
-            (By::Nccl, _, false) => "ncclSend",
+            (ResultTransfer::Copies | ResultTransfer::Stores, ..) => "copy to the first GPU",
+            (ResultTransfer::Nccl, Some(Split::K), _) => "ncclReduce",
+            (ResultTransfer::Nccl, _, true) => "ncclRecv",
+            (ResultTransfer::Nccl, _, false) => "ncclSend",
         }
     }
 }
@@ -208,7 +208,7 @@ impl TensorParallel {
     }
 
     fn all_rungs() -> Vec<Rung> {
-        WAYS.into_iter().map(Way::rung).collect()
+        WAYS.into_iter().map(ProductWay::rung).collect()
     }
 
     /// Returns the GPUs for runs of a lab; `None` on the CPU.
@@ -315,7 +315,7 @@ impl Experiment for TensorParallel {
     }
 
     fn obstacle(&self, lab: &Lab, rung: &Rung, _: &Problem, _: &Run) -> Option<String> {
-        let way = Way::for_rung(rung).filter(|way| way.split.is_some())?;
+        let way = ProductWay::for_rung(rung).filter(|way| way.split.is_some())?;
         let team = match self.team(lab) {
             Ok(team) => team?,
             Err(why) => return Some(why.to_string()),
@@ -328,21 +328,21 @@ impl Experiment for TensorParallel {
             });
         }
         match way.by {
-            By::Copies => None,
-            By::Stores => {
+            ResultTransfer::Copies => None,
+            ResultTransfer::Stores => {
                 let apart = |other: &CudaDevice| matches!(team.devices[0].connect(other), Ok(Route::Host));
                 team.devices[1..]
                     .iter()
                     .any(apart)
                     .then(|| "needs GPUs that can access each other's memory, as over NVLink".into())
             }
-            By::Nccl => team.nccl().err().map(|why| why.to_string()),
+            ResultTransfer::Nccl => team.nccl().err().map(|why| why.to_string()),
         }
     }
 
     fn prepare<'a>(&'a self, lab: &'a Lab, problem: &Problem) -> Result<Box<dyn Prepared + 'a>> {
         Ok(match self.team(lab)? {
-            Some(team) => Box::new(Work::draw(self, lab, team, problem, true)?),
+            Some(team) => Box::new(TensorParallelWork::draw(self, lab, team, problem, true)?),
             None => Box::new(Nothing),
         })
     }
@@ -352,12 +352,12 @@ impl Experiment for TensorParallel {
         let mut found = Timelines::default();
         let Some(team) = self.team(lab)?.filter(|team| team.devices.len() > 1) else { return Ok(found) };
         for problem in &measured.problems {
-            let sound = |way: &Way| measured.measurement(way.id, problem).is_some_and(|m| measured.is_sound(m));
-            let ways: Vec<Way> = WAYS.into_iter().filter(|way| way.split.is_some()).filter(sound).collect();
+            let sound = |way: &ProductWay| measured.measurement(way.id, problem).is_some_and(|m| measured.is_sound(m));
+            let ways: Vec<ProductWay> = WAYS.into_iter().filter(|way| way.split.is_some()).filter(sound).collect();
             if ways.is_empty() {
                 continue;
             }
-            let work = Work::draw(self, lab, team.clone(), problem, false)?;
+            let work = TensorParallelWork::draw(self, lab, team.clone(), problem, false)?;
             for way in ways {
                 lab.bench().cancel.check()?;
                 let timeline = work.timeline(way)?;
@@ -370,9 +370,9 @@ impl Experiment for TensorParallel {
 }
 
 /// Describes a timeline for a note in the record.
-fn sentence(way: Way, problem: &Problem, timeline: &Timeline) -> String {
+fn sentence(way: ProductWay, problem: &Problem, timeline: &Timeline) -> String {
     let us = |us: f64| warpbook_charts::words::time(us);
-    if way.by == By::Stores {
+    if way.by == ResultTransfer::Stores {
         return format!(
             "{}, {}: a run of {}; what is communicated is stored by the kernels that multiply, and so has no time of its own. By events, which make a \
              run longer; the clocks of the GPUs agree within {}.",
@@ -394,14 +394,16 @@ fn sentence(way: Way, problem: &Problem, timeline: &Timeline) -> String {
     )
 }
 
-fn spans(way: Way, problem: &Problem, team: &Team, timeline: &Timeline) -> Vec<Span> {
+fn spans(way: ProductWay, problem: &Problem, team: &Team, timeline: &Timeline) -> Vec<Span> {
     use warpbook_gemm::tensor_parallel::Doing;
     let mut all: Vec<Span> = timeline
         .stretches
         .iter()
         .map(|s| {
             let (name, lane) = match s.doing {
-                Doing::Multiplying if way.by == By::Stores => ("product, stored on the first GPU", "multiplication"),
+                Doing::Multiplying if way.by == ResultTransfer::Stores => {
+                    ("product, stored on the first GPU", "multiplication")
+                }
                 Doing::Multiplying => ("product of a panel", "multiplication"),
                 Doing::Communicating => (way.communication(s.rank == 0), "communication"),
                 Doing::Adding => ("add_partials", "communication"),

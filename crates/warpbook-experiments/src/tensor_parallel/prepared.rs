@@ -1,7 +1,7 @@
 //! The matrices of one problem, and the rungs that multiply them.
 
 use super::team::Team;
-use super::{By, TensorParallel, Way};
+use super::{ProductWay, ResultTransfer, TensorParallel};
 use crate::matmul::as_check;
 use std::sync::Arc;
 use warpbook_device::Stream;
@@ -31,7 +31,7 @@ fn unknown(rung: &Rung) -> Error {
 }
 
 /// The matrices A, B and C of a problem on the first GPU, and the reference for results.
-pub(super) struct Work {
+pub(super) struct TensorParallelWork {
     team: Arc<Team>,
     problem: Problem,
     product: Product,
@@ -44,7 +44,7 @@ pub(super) struct Work {
     panels: Option<u64>,
 }
 
-impl Work {
+impl TensorParallelWork {
     pub fn draw(
         experiment: &TensorParallel,
         lab: &Lab,
@@ -71,36 +71,36 @@ impl Work {
     }
 
     /// Plans the product for one of the ways of computing it.
-    fn over(&self, way: Way) -> Result<Over> {
+    fn over(&self, way: ProductWay) -> Result<Over> {
         let devices = if way.split.is_some() { &self.team.devices[..] } else { &self.team.devices[..1] };
         let mut options = Options::new(way.split.unwrap_or(Split::Rows));
         options.link_bytes_per_s = self.team.link_rate();
         options.panels = self.panels.map(|n| u32::try_from(n).unwrap_or(u32::MAX));
         match way.by {
-            By::Copies => {}
-            By::Stores => options = options.stores(),
-            By::Nccl => options = options.nccl(self.team.nccl()?),
+            ResultTransfer::Copies => {}
+            ResultTransfer::Stores => options = options.stores(),
+            ResultTransfer::Nccl => options = options.nccl(self.team.nccl()?),
         }
         let arrays = DeviceArrays::new(&self.a, &self.b, &self.c);
         Ok(Over::new(devices, &self.product, &arrays, &options)?)
     }
 
     /// Records the activity of each GPU in one run.
-    pub fn timeline(&self, way: Way) -> Result<Timeline> {
+    pub fn timeline(&self, way: ProductWay) -> Result<Timeline> {
         Ok(self.over(way)?.timeline(&self.stream)?)
     }
 }
 
-impl Prepared for Work {
+impl Prepared for TensorParallelWork {
     fn candidate<'p>(&'p self, rung: &Rung, _: &mut Trials<'_>) -> Result<Box<dyn Candidate + 'p>> {
-        let way = Way::for_rung(rung).ok_or_else(|| unknown(rung))?;
+        let way = ProductWay::for_rung(rung).ok_or_else(|| unknown(rung))?;
         Ok(Box::new(OnGpus { work: self, over: self.over(way)? }))
     }
 }
 
 /// A rung that is ready to run on one problem, with several GPUs.
 struct OnGpus<'p> {
-    work: &'p Work,
+    work: &'p TensorParallelWork,
     over: Over,
 }
 

@@ -21,7 +21,7 @@ const CIFAR: [usize; 3] = [3, 32, 32];
 
 /// Where to look for images.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub(crate) enum Place {
+pub(crate) enum ImageSource {
     /// The usual places, or else synthetic images.
     #[default]
     Usual,
@@ -36,7 +36,7 @@ type Opened = std::result::Result<Option<Splits>, String>;
 /// Image files, which are read once; clones share the images.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Files {
-    place: Place,
+    place: ImageSource,
     opened: Arc<Mutex<BTreeMap<&'static str, Opened>>>,
 }
 
@@ -62,20 +62,20 @@ impl Set {
 }
 
 impl Files {
-    pub(crate) fn at(place: Place) -> Self {
+    pub(crate) fn at(place: ImageSource) -> Self {
         Self { place, opened: Arc::default() }
     }
 
-    pub(crate) fn place(&self) -> &Place {
+    pub(crate) fn place(&self) -> &ImageSource {
         &self.place
     }
 
     /// Opens the image files of a workload; `None` for synthetic images.
     pub(crate) fn open(&self, workload: Workload) -> Opened {
         let folder = match (&self.place, workload) {
-            (Place::Synthetic, _) | (_, Workload::AmpRecipe) => return Ok(None),
-            (Place::Usual, _) => None,
-            (Place::Folder(folder), _) => Some(folder.as_path()),
+            (ImageSource::Synthetic, _) | (_, Workload::AmpRecipe) => return Ok(None),
+            (ImageSource::Usual, _) => None,
+            (ImageSource::Folder(folder), _) => Some(folder.as_path()),
         };
         let mut opened = self.opened.lock().unwrap_or_else(PoisonError::into_inner);
         let read = || match warpbook_data::open(workload.name(), folder) {
@@ -156,7 +156,7 @@ mod tests {
 
     #[test]
     fn drawn_samples_fit_their_network_and_repeat() {
-        let files = Files::at(Place::Synthetic);
+        let files = Files::at(ImageSource::Synthetic);
         for workload in Workload::ALL {
             let recipe = workload.recipe(4, 6, 1);
             let set = files.set(workload, 4, 6, 1).unwrap();
@@ -177,10 +177,10 @@ mod tests {
     #[test]
     fn a_named_folder_has_to_have_the_files() {
         let folder = tempfile::tempdir().unwrap();
-        let files = Files::at(Place::Folder(folder.path().to_owned()));
+        let files = Files::at(ImageSource::Folder(folder.path().to_owned()));
         let error = files.validate(Workload::Mnist).unwrap_err().to_string();
         assert!(error.contains("data fetch mnist"), "{error}");
         assert!(files.validate(Workload::AmpRecipe).is_ok(), "it needs no files");
-        assert_eq!(Files::at(Place::Synthetic).label(Workload::Mnist), "synthetic digits");
+        assert_eq!(Files::at(ImageSource::Synthetic).label(Workload::Mnist), "synthetic digits");
     }
 }

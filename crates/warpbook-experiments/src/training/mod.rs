@@ -6,13 +6,13 @@ mod prepared;
 mod steps;
 mod workload;
 
-pub(crate) use data::{Files, Place as FilesPlace, SYNTHETIC, Set};
+pub(crate) use data::{Files, ImageSource as FilesPlace, SYNTHETIC, Set};
 pub(crate) use steps::failure;
 pub(crate) use workload::AMP_FEATURES;
 pub use workload::Workload;
 
 use crate::builders::{seeded, selects};
-use data::Place;
+use data::ImageSource;
 use std::path::Path;
 use warpbook_gemm::ProductBy;
 use warpbook_lab::activity::Timelines;
@@ -135,14 +135,14 @@ impl Training {
     /// Sets the folder that contains the files of MNIST and CIFAR-10, or subfolders with these names.
     #[must_use]
     pub fn data(mut self, folder: impl Into<std::path::PathBuf>) -> Self {
-        self.files = Files::at(Place::Folder(folder.into()));
+        self.files = Files::at(ImageSource::Folder(folder.into()));
         self
     }
 
     /// Uses synthetic images, even if there are image files.
     #[must_use]
     pub fn synthetic(mut self) -> Self {
-        self.files = Files::at(Place::Synthetic);
+        self.files = Files::at(ImageSource::Synthetic);
         self
     }
 
@@ -333,7 +333,7 @@ impl Experiment for Training {
     }
 
     fn prepare<'a>(&'a self, lab: &'a Lab, problem: &Problem) -> Result<Box<dyn Prepared + 'a>> {
-        Ok(Box::new(prepared::Work::new(self, lab, problem)?))
+        Ok(Box::new(prepared::TrainingWork::new(self, lab, problem)?))
     }
 }
 
@@ -412,9 +412,9 @@ installed, what the GPU does in a step is recorded: every kernel's time, by oper
                        fetch` puts them; images are drawn if there are none]",
                 set: |e, text| Ok(if text.trim() == SYNTHETIC { e.synthetic() } else { e.data(text) }),
                 get: |e| match e.files.place() {
-                    Place::Usual => None,
-                    Place::Folder(folder) => Some(folder.display().to_string()),
-                    Place::Synthetic => Some(SYNTHETIC.into()),
+                    ImageSource::Usual => None,
+                    ImageSource::Folder(folder) => Some(folder.display().to_string()),
+                    ImageSource::Synthetic => Some(SYNTHETIC.into()),
                 },
             },
             Self::seed_setting("Seed of weights, order, dropout and drawn samples. [default: 1]"),

@@ -2,7 +2,7 @@
 
 use super::Training;
 use super::data::Set;
-use super::steps::{Timed, losses};
+use super::steps::{TimedSteps, losses};
 use super::workload::Workload;
 use crate::Attempts;
 use warpbook_device::{CudaDevice, Stream};
@@ -22,7 +22,7 @@ const REPEATED: usize = 3;
 const CHECKED_SCALE: f32 = 1024.0;
 
 /// The samples of a problem, and the reference losses for all rungs.
-pub(super) struct Work<'a> {
+pub(super) struct TrainingWork<'a> {
     training: &'a Training,
     lab: &'a Lab,
     problem: Problem,
@@ -31,7 +31,7 @@ pub(super) struct Work<'a> {
     reference: Vec<f64>,
 }
 
-impl<'a> Work<'a> {
+impl<'a> TrainingWork<'a> {
     /// Opens or draws the samples, and computes the first steps on the CPU in fp32.
     pub(super) fn new(training: &'a Training, lab: &'a Lab, problem: &Problem) -> Result<Self> {
         let workload = Workload::from_problem(problem).unwrap_or(Workload::Mnist);
@@ -62,7 +62,7 @@ impl<'a> Work<'a> {
         let what =
             format!("the first {steps} losses of the same training, made before, without dropout and augmentation");
         let check = self.compare(what, &found, Dtype::F32);
-        let timed = Timed::new(&Place::Cpu, &self.timed.0, &self.timed.1)?;
+        let timed = TimedSteps::new(&Place::Cpu, &self.timed.0, &self.timed.1)?;
         Ok(Made { timed, check, losses: self.reference.clone(), kernels: Vec::new(), dtype: None, choice: None })
     }
 
@@ -79,7 +79,7 @@ impl<'a> Work<'a> {
         let products = way.options.precision.products();
         let check = self.compare(what, &found, products);
         // The training above has freed its memory, so the measured peak belongs to the timed steps.
-        let timed = Timed::new(&Place::Cuda(device.clone(), way.options), &self.timed.0, &self.timed.1)?;
+        let timed = TimedSteps::new(&Place::Cuda(device.clone(), way.options), &self.timed.0, &self.timed.1)?;
         let stats = |spec| device.kernel(&spec, spec.tiles.first()?).ok().map(|k| k.stats().clone());
         let here = device.info().compute_capability;
         let specs = if way.library().is_some() { Vec::new() } else { way.specs_on(here, &self.timed.0) };
@@ -94,7 +94,7 @@ impl<'a> Work<'a> {
     }
 }
 
-impl Prepared for Work<'_> {
+impl Prepared for TrainingWork<'_> {
     fn candidate<'p>(&'p self, rung: &Rung, trials: &mut Trials<'_>) -> Result<Box<dyn Candidate + 'p>> {
         let made = match (rung.is_cpu(), self.lab.device().cuda()) {
             (true, _) => self.on_cpu()?,
@@ -118,7 +118,7 @@ impl Prepared for Work<'_> {
 
 /// The prepared parts of a candidate.
 struct Made {
-    timed: Timed,
+    timed: TimedSteps,
     check: Check,
     /// Losses of the checked steps.
     losses: Vec<f64>,
@@ -131,7 +131,7 @@ struct Made {
 
 /// A candidate that repeats a training step.
 struct OneStep<'p> {
-    work: &'p Work<'p>,
+    work: &'p TrainingWork<'p>,
     rung: String,
     made: Made,
 }

@@ -52,7 +52,7 @@ pub(super) fn losses(
 }
 
 /// A training run whose steps are timed.
-pub(super) struct Timed {
+pub(super) struct TimedSteps {
     trainer: RefCell<Trainer>,
     stream: Option<Arc<Stream>>,
     made: Cell<usize>,
@@ -60,7 +60,7 @@ pub(super) struct Timed {
     failed: RefCell<Option<String>>,
 }
 
-impl Timed {
+impl TimedSteps {
     pub(super) fn new(place: &Place, recipe: &Recipe, set: &Set) -> Result<Self> {
         let mut trainer = Trainer::on(place, recipe.clone(), set.samples(), None).map_err(failure)?;
         trainer.prepare_steps(set.samples()).map_err(failure)?;
@@ -82,7 +82,7 @@ impl Timed {
         self.trainer.borrow().bytes()
     }
 
-    /// Runs or queues a step. Errors other than device errors are reported by [`Timed::flaw`].
+    /// Runs or queues a step. Errors other than device errors are reported by [`TimedSteps::flaw`].
     pub(super) fn step(&self) -> warpbook_device::Result<()> {
         self.made.set(self.made.get() + 1);
         match self.trainer.borrow_mut().queue_step() {

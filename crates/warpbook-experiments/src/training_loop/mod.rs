@@ -356,7 +356,7 @@ impl Experiment for TrainingLoop {
     }
 
     fn prepare<'a>(&'a self, lab: &'a Lab, problem: &Problem) -> Result<Box<dyn Prepared + 'a>> {
-        Ok(Box::new(prepared::Work::new(self, lab, problem)?))
+        Ok(Box::new(prepared::LoopWork::new(self, lab, problem)?))
     }
 }
 

@@ -11,7 +11,7 @@ use warpbook_nn::train::{Ended, Place, Recipe, Score, TrainError};
 use warpbook_record::{Dtype, LossPoint, Problem, Right, Rung, TrainLog};
 
 /// The images and the recipe of a problem.
-pub(super) struct Work<'a> {
+pub(super) struct LoopWork<'a> {
     of: &'a TrainingLoop,
     lab: &'a Lab,
     problem: Problem,
@@ -19,7 +19,7 @@ pub(super) struct Work<'a> {
     splits: Splits,
 }
 
-impl<'a> Work<'a> {
+impl<'a> LoopWork<'a> {
     /// Reads the images from files, or draws them.
     pub(super) fn new(of: &'a TrainingLoop, lab: &'a Lab, problem: &Problem) -> Result<Self> {
         let recipe = of.recipe(problem.count("batch").unwrap_or(1));
@@ -27,7 +27,7 @@ impl<'a> Work<'a> {
     }
 }
 
-impl Prepared for Work<'_> {
+impl Prepared for LoopWork<'_> {
     fn candidate<'p>(&'p self, rung: &Rung, _trials: &mut Trials<'_>) -> Result<Box<dyn Candidate + 'p>> {
         let (place, reads, dtype) = if rung.is_cpu() {
             (Place::Cpu, None, Dtype::F32)
@@ -38,22 +38,22 @@ impl Prepared for Work<'_> {
             (place, self.of.reads(way.feed), way.precision.products())
         };
         let training = WholeLoop::new(&place, self.recipe.clone(), &self.splits, reads)?;
-        let state = State { training, tested: None, runs: Vec::new(), failed: None };
+        let state = LoopState { training, tested: None, runs: Vec::new(), failed: None };
         let dtype = Some(dtype).filter(|d| *d != Dtype::F32);
-        Ok(Box::new(Whole { work: self, rung: rung.id.to_string(), dtype, state: RefCell::new(state) }))
+        Ok(Box::new(RepeatedTraining { work: self, rung: rung.id.to_string(), dtype, state: RefCell::new(state) }))
     }
 }
 
 /// A candidate that repeats a complete training run.
-struct Whole<'p> {
-    work: &'p Work<'p>,
+struct RepeatedTraining<'p> {
+    work: &'p LoopWork<'p>,
     rung: String,
     /// Data type of the products, if it is not fp32.
     dtype: Option<Dtype>,
-    state: RefCell<State<'p>>,
+    state: RefCell<LoopState<'p>>,
 }
 
-struct State<'p> {
+struct LoopState<'p> {
     training: WholeLoop<'p>,
     /// Score on the test images after the last training run; `None` until it is computed.
     tested: Option<Score>,
@@ -63,7 +63,7 @@ struct State<'p> {
     failed: Option<String>,
 }
 
-impl State<'_> {
+impl LoopState<'_> {
     /// Stores a training error as the reason why the rung fails; a device error is returned.
     fn note(&mut self, error: TrainError) -> warpbook_device::Result<()> {
         match error {
@@ -91,7 +91,7 @@ impl State<'_> {
     }
 }
 
-impl Candidate for Whole<'_> {
+impl Candidate for RepeatedTraining<'_> {
     fn resets_each_run(&self) -> bool {
         true
     }
@@ -137,9 +137,9 @@ impl Candidate for Whole<'_> {
     }
 }
 
-impl Whole<'_> {
+impl RepeatedTraining<'_> {
     /// Returns the log: the mean loss of each epoch, and the loss on the test images.
-    fn log(&self, state: &State<'_>) -> TrainLog {
+    fn log(&self, state: &LoopState<'_>) -> TrainLog {
         let losses = state.training.losses();
         let point = |(i, loss): (usize, &f64)| LossPoint { epoch: i as u64 + 1, step: None, loss: *loss };
         TrainLog {

@@ -44,7 +44,7 @@ unsafe impl KernelArg for ExchangeArgs {
 /// would see only addresses and tensor maps.
 pub(super) struct Keeping<'a, T> {
     pub(super) argument: T,
-    pub(super) kept: Option<&'a Kept>,
+    pub(super) kept: Option<&'a KeptArrays>,
 }
 
 // SAFETY: `as_arg` points to the wrapped argument, which implements this trait correctly.
@@ -64,12 +64,12 @@ unsafe impl<T: KernelArg> KernelArg for Keeping<'_, T> {
 
 /// The arrays of a product and its workspace, which a graph keeps alive.
 #[derive(Debug, Clone)]
-pub(super) struct Kept {
+pub(super) struct KeptArrays {
     _arrays: DeviceArrays,
     _workspace: Workspace,
 }
 
-impl Kept {
+impl KeptArrays {
     pub(super) fn new(arrays: &DeviceArrays, workspace: &Workspace) -> Self {
         Self { _arrays: arrays.clone(), _workspace: workspace.clone() }
     }

@@ -2,7 +2,7 @@
 #![allow(unsafe_code)]
 
 use crate::handle::refused;
-use crate::plan::args_launch::{EpilogueArgs, Keeping, Kept};
+use crate::plan::args_launch::{EpilogueArgs, Keeping, KeptArrays};
 use crate::plan::copies::CopyArgs;
 use crate::plan::parts::COLUMNS;
 use crate::plan::{Added, Copied, KernelOperands, Multiplied, Step, Summed};
@@ -18,7 +18,7 @@ use warpbook_kernels::Launch;
 pub struct BoundPlan {
     plan: Arc<Plan>,
     steps: Vec<Step>,
-    kept: Kept,
+    kept: KeptArrays,
 }
 
 impl Plan {
@@ -44,7 +44,7 @@ impl Plan {
     /// [`Error::Unsupported`] if an array or the workspace does not fit the product; an error if a launch is refused.
     pub fn launch_checked(&self, stream: &Stream, arrays: &DeviceArrays, workspace: &Workspace) -> Result<()> {
         let addresses = self.check(arrays, workspace)?;
-        let kept = Kept::new(arrays, workspace);
+        let kept = KeptArrays::new(arrays, workspace);
         // SAFETY: the types, lengths and alignment were checked. Freeing an array waits for running kernels, and a graph that captures the product owns its
         // arrays.
         self.steps(&addresses, |step| unsafe { step.launch(self, stream, Some(&kept)) })
@@ -75,7 +75,7 @@ impl Plan {
             steps.push(step);
             Ok(())
         })?;
-        Ok(BoundPlan { plan: self.clone(), steps, kept: Kept::new(arrays, workspace) })
+        Ok(BoundPlan { plan: self.clone(), steps, kept: KeptArrays::new(arrays, workspace) })
     }
 }
 
@@ -101,7 +101,7 @@ impl Step {
     ///
     /// # Safety
     /// The requirements of [`Plan::launch`], unless the arrays are kept.
-    unsafe fn launch(&self, plan: &Plan, stream: &Stream, kept: Option<&Kept>) -> Result<()> {
+    unsafe fn launch(&self, plan: &Plan, stream: &Stream, kept: Option<&KeptArrays>) -> Result<()> {
         // SAFETY: the caller guarantees the sizes, alignment and lifetime of the arrays.
         unsafe {
             match self {
@@ -120,7 +120,7 @@ fn no_kernel(what: &str) -> Error {
 }
 
 impl Summed {
-    unsafe fn launch(&self, plan: &Plan, stream: &Stream, kept: Option<&Kept>) -> Result<()> {
+    unsafe fn launch(&self, plan: &Plan, stream: &Stream, kept: Option<&KeptArrays>) -> Result<()> {
         let Self { is_total, b, ldb, k, rows, alpha, beta, out } = self;
         let kernel = plan.sums(*is_total).ok_or_else(|| no_kernel("Column sums"))?;
         let columns = Columns { n: plan.product().n, k: *k, ld: *ldb, rows: *rows };
@@ -189,7 +189,13 @@ impl Columns {
 
 impl Copied {
     /// Queues this copy, and in the same launch the copy `also`, if neither of them transposes.
-    unsafe fn launch(&self, also: Option<&Self>, plan: &Plan, stream: &Stream, kept: Option<&Kept>) -> Result<()> {
+    unsafe fn launch(
+        &self,
+        also: Option<&Self>,
+        plan: &Plan,
+        stream: &Stream,
+        kept: Option<&KeptArrays>,
+    ) -> Result<()> {
         let (kernel, is_transposed) = plan.copy(self.which).ok_or_else(|| no_kernel("The copy of an operand"))?;
         let shape = |copy: &CopyArgs| kernel.tiles_shape(copy.rows.into(), copy.columns.into());
         let own = shape(&self.args);
@@ -210,7 +216,7 @@ impl Copied {
 }
 
 impl Multiplied {
-    unsafe fn launch(&self, plan: &Plan, stream: &Stream, kept: Option<&Kept>) -> Result<()> {
+    unsafe fn launch(&self, plan: &Plan, stream: &Stream, kept: Option<&KeptArrays>) -> Result<()> {
         let Self { operands, c, m, n, ldc, alpha, beta, bias, mask } = self;
         let k = &plan.product().k;
         let argument = EpilogueArgs { alpha: *alpha, beta: *beta, bias: *bias, mask: *mask };
@@ -234,7 +240,7 @@ impl Multiplied {
 }
 
 impl Added {
-    unsafe fn launch(&self, plan: &Plan, stream: &Stream, kept: Option<&Kept>) -> Result<()> {
+    unsafe fn launch(&self, plan: &Plan, stream: &Stream, kept: Option<&KeptArrays>) -> Result<()> {
         let Self { sums, parts, ld, c, m, n, bias, mask } = self;
         let (kernel, p) = (plan.adder().ok_or_else(|| no_kernel("The sum over parts of k"))?, plan.product());
         let argument = EpilogueArgs { alpha: p.alpha, beta: p.beta, bias: *bias, mask: *mask };

@@ -1,7 +1,7 @@
 //! The rungs on CUDA cores, and the rungs on tensor cores that use warp-level instructions.
 
 use super::row::{kernel_row, on_tensor_cores};
-use super::tile_table::{Line, TileTable};
+use super::tile_table::{TileLine, TileTable};
 use super::{Figure, Operands, Row};
 use crate::shared::source;
 use crate::tile::sizes;
@@ -29,7 +29,7 @@ fn ring(
     [wm, wn]: [i64; 2],
     blocks: i64,
     costs: impl Into<Option<[f64; 3]>>,
-) -> Line {
+) -> TileLine {
     let ([bm, bn, bk], [stages], [slices]) = (sizes(id, ""), sizes(id, "s"), sizes(id, "k"));
     let rings = slices * stages * bk * (bm + bn + 8) * 4;
     let sums = if slices > 1 { slices * bm * (bn + 4) * 4 } else { 0 };
@@ -43,7 +43,7 @@ fn ring(
         ("BLOCKS_PER_SM", blocks),
         ("DYNAMIC_SHARED_BYTES", rings.max(sums)),
     ];
-    Line::new(id, block(id, bm * bn / tm / tn * slices, &more), costs)
+    TileLine::new(id, block(id, bm * bn / tm / tn * slices, &more), costs)
 }
 
 static DOUBLE_BUFFERED_TILES: LazyLock<TileTable> = LazyLock::new(|| {

@@ -1,6 +1,6 @@
 //! The tiles of the rungs on Hopper's tensor cores, with their costs.
 
-use super::tile_table::{Line, TileTable};
+use super::tile_table::{TileLine, TileTable};
 use crate::tile::sizes;
 use std::sync::LazyLock;
 use warpbook_record::Tile;
@@ -67,13 +67,13 @@ pub(crate) fn stored_through_shared(id: &'static str) -> Tile {
     persistent(id, sizes::<1>(id, "")[0] / 64, 2)
 }
 
-fn stored(id: &'static str, costs: impl Into<Option<[f64; 3]>>) -> Line {
-    Line::new(id, stored_through_shared(id), costs)
+fn stored(id: &'static str, costs: impl Into<Option<[f64; 3]>>) -> TileLine {
+    TileLine::new(id, stored_through_shared(id), costs)
 }
 
 /// A tile of a persistent rung that computes the transposed product, with one consumer for every 64 columns.
-fn tf32(id: &'static str, costs: impl Into<Option<[f64; 3]>>) -> Line {
-    Line::new(id, persistent(id, sizes::<2>(id, "")[1] / 64, 2), costs)
+fn tf32(id: &'static str, costs: impl Into<Option<[f64; 3]>>) -> TileLine {
+    TileLine::new(id, persistent(id, sizes::<2>(id, "")[1] / 64, 2), costs)
 }
 
 /// A tile whose k is split among the blocks of a cluster. The number after `k` in the id is the number of these blocks, and the number after `b` is the
@@ -87,23 +87,23 @@ fn general(id: &'static str, consumers: i64, more: &[(&'static str, i64)]) -> Ti
 }
 
 /// A tile with one consumer for every 64 rows.
-fn split(id: &'static str, costs: impl Into<Option<[f64; 3]>>) -> Line {
-    Line::new(id, general(id, sizes::<1>(id, "")[0] / 64, &[]), costs)
+fn split(id: &'static str, costs: impl Into<Option<[f64; 3]>>) -> TileLine {
+    TileLine::new(id, general(id, sizes::<1>(id, "")[0] / 64, &[]), costs)
 }
 
 /// A tile with one consumer for every 128 rows. Each consumer multiplies with two instructions, so tiles can be larger than with one instruction per consumer.
-fn tall(id: &'static str, costs: impl Into<Option<[f64; 3]>>) -> Line {
-    Line::new(id, general(id, sizes::<1>(id, "")[0] / 128, &[("HEIGHT", 2)]), costs)
+fn tall(id: &'static str, costs: impl Into<Option<[f64; 3]>>) -> TileLine {
+    TileLine::new(id, general(id, sizes::<1>(id, "")[0] / 128, &[("HEIGHT", 2)]), costs)
 }
 
 /// A tile of the transposed product, with one consumer for every 64 columns.
-fn swapped(id: &'static str, costs: impl Into<Option<[f64; 3]>>) -> Line {
-    Line::new(id, general(id, sizes::<2>(id, "")[1] / 64, &[("SWAPPED", 1)]), costs)
+fn swapped(id: &'static str, costs: impl Into<Option<[f64; 3]>>) -> TileLine {
+    TileLine::new(id, general(id, sizes::<2>(id, "")[1] / 64, &[("SWAPPED", 1)]), costs)
 }
 
 /// A tile that is loaded through registers, with `[wm, wn]` sums per warp. In the id, `s` is followed by the number of warp groups that split k within each of
 /// the `k` blocks of a cluster, and `b` by the number of blocks per SM.
-fn shifted(id: &'static str, [wm, wn]: [i64; 2], costs: impl Into<Option<[f64; 3]>>) -> Line {
+fn shifted(id: &'static str, [wm, wn]: [i64; 2], costs: impl Into<Option<[f64; 3]>>) -> TileLine {
     let ([bm, bn], [slices], [split], [blocks]) = (sizes(id, ""), sizes(id, "s"), sizes(id, "k"), sizes(id, "b"));
     let bk = 32;
     // Each group has room for two tiles of 16-bit elements, or later for its sums, with a gap of 8 elements after each row. After that comes room for the sums
@@ -128,7 +128,7 @@ fn shifted(id: &'static str, [wm, wn]: [i64; 2], costs: impl Into<Option<[f64; 3
         ("BLOCKS_PER_SM", blocks),
         ("DYNAMIC_SHARED_BYTES", shared),
     ];
-    Line::new(id, Tile::new(id, &own), costs)
+    TileLine::new(id, Tile::new(id, &own), costs)
 }
 
 pub(super) static OVERLAPPED_STORE: LazyLock<TileTable> = LazyLock::new(|| {

@@ -4,12 +4,12 @@ use super::Cost;
 use warpbook_record::Tile;
 
 /// One line of a table: a tile and, if it is worth choosing, its costs.
-pub(super) struct Line {
+pub(super) struct TileLine {
     tile: Tile,
     cost: Option<Cost>,
 }
 
-impl Line {
+impl TileLine {
     /// Makes a line. The costs are in microseconds: per launch, per wave of tiles, and per 128 bytes of k in a wave.
     pub(super) fn new(id: &'static str, tile: Tile, costs: impl Into<Option<[f64; 3]>>) -> Self {
         let cost = |[launch_us, wave_us, k_us]: [f64; 3]| Cost { tile: id, launch_us, wave_us, k_us };
@@ -24,7 +24,7 @@ pub(super) struct TileTable {
 }
 
 impl TileTable {
-    pub(super) fn new<const N: usize>(lines: [Line; N]) -> Self {
+    pub(super) fn new<const N: usize>(lines: [TileLine; N]) -> Self {
         let costs = lines.iter().filter_map(|line| line.cost).collect();
         Self { tiles: lines.into_iter().map(|line| line.tile).collect(), costs }
     }

@@ -209,7 +209,7 @@ pub struct Profiler<'a> {
     source: String,
     handler: Option<Handler<'a>>,
     step: u64,
-    recording: Option<Recording>,
+    recording: Option<CycleRecording>,
     cycles: Vec<Cycle>,
     began: Instant,
     spans: Arc<Spans>,
@@ -242,7 +242,7 @@ struct Unrecorded {
 }
 
 /// The cycle being recorded.
-struct Recording {
+struct CycleRecording {
     /// Start of the cycle, moved forward by the time for reading counters, which the cycle's clock excludes.
     begin: Instant,
     /// Time from the profiler's start to the cycle's start.
@@ -274,7 +274,7 @@ struct Earlier {
     notes: Vec<String>,
 }
 
-impl Recording {
+impl CycleRecording {
     /// Saves a recorder's recording so far.
     fn keep(&mut self, recorded: &Recorded) {
         let of_correlation: BTreeMap<u32, usize> =
@@ -338,7 +338,7 @@ impl Profiler<'_> {
         });
         recording.open.push(place);
         let cycle = self.cycles.len();
-        let mark = |recording: &Recording| recording.times.as_ref().and_then(|times| times.mark().ok());
+        let mark = |recording: &CycleRecording| recording.times.as_ref().and_then(|times| times.mark().ok());
         let begin = mark(recording);
         // Ids start at 1. A range that CUPTI rejects is timed only on the host.
         let pushed = self.recorder.as_ref().is_some_and(|r| r.enter(place as u64 + 1).is_ok());
@@ -401,7 +401,7 @@ impl Profiler<'_> {
         drop(self.spans.take());
         self.spans.record(true);
         let now = Instant::now();
-        self.recording = Some(Recording {
+        self.recording = Some(CycleRecording {
             begin: now,
             began_us: us(now - self.began),
             joint: Joint { ns: begin_ns, us: 0.0 },
@@ -516,7 +516,7 @@ impl Profiler<'_> {
             recording.keep(&recorder.take()?);
         }
         recording.keep_memory();
-        let Recording { begin, began_us, earlier, first_step, steps, mut ranges, times, marks, .. } = recording;
+        let CycleRecording { begin, began_us, earlier, first_step, steps, mut ranges, times, marks, .. } = recording;
         let work = match &times {
             Some(times) => cycle::range_work(times, &marks, &mut ranges),
             None => earlier.work,

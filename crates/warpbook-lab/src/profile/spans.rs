@@ -80,9 +80,9 @@ struct Collector {
 
 /// The operation named by a span.
 #[derive(Default)]
-struct Operation(Option<String>);
+struct SpanOperation(Option<String>);
 
-impl Visit for Operation {
+impl Visit for SpanOperation {
     fn record_str(&mut self, field: &Field, value: &str) {
         if field.name() == OPERATION {
             self.0 = Some(value.to_owned());
@@ -102,7 +102,7 @@ impl Subscriber for Collector {
     fn new_span(&self, span: &Attributes<'_>) -> Id {
         let id = self.ids.fetch_add(1, Ordering::Relaxed);
         if self.spans.is_recording.load(Ordering::Relaxed) {
-            let mut operation = Operation::default();
+            let mut operation = SpanOperation::default();
             span.record(&mut operation);
             let name = span.metadata().name();
             let name = operation.0.map_or_else(|| name.to_owned(), |of| format!("{of} {name}"));

@@ -12,7 +12,7 @@ const MOST: usize = 1 << 28;
 
 /// Contents of the JSON text in the metadata of the file.
 #[derive(Serialize, Deserialize)]
-struct About {
+struct FrozenMetadata {
     /// Version of the format.
     frozen: u32,
     #[serde(flatten)]
@@ -45,7 +45,7 @@ impl Frozen {
             classes: Some(self.classes.clone()),
             trained_on: self.identity.clone(),
         };
-        let about = About { frozen: 1, network };
+        let about = FrozenMetadata { frozen: 1, network };
         let text = serde_json::to_string(&about).map_err(|e| TrainError::Setting(e.to_string()))?;
         let named = self.weights.specs().iter().zip(self.weights.values());
         let arrays = named.map(|(s, v)| (s.name.clone(), (s.shape.clone(), v.as_slice()))).collect();
@@ -86,7 +86,8 @@ impl Frozen {
                 )));
             }
         }
-        let about: About = serde_json::from_str(&text.unwrap_or_default()).map_err(|e| format(e.to_string()))?;
+        let about: FrozenMetadata =
+            serde_json::from_str(&text.unwrap_or_default()).map_err(|e| format(e.to_string()))?;
         let network = about.network.network().map_err(format)?;
         if network.values().iter().fold(0usize, |all, v| all.saturating_add(v.elements())) > MOST {
             return Err(format("its network needs more than 2^28 values for an image".into()).into());

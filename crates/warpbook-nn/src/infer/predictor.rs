@@ -41,13 +41,13 @@ impl Prediction {
 /// Classifies batches of images on the CPU or on a GPU. All memory is allocated once; on a GPU each batch size has its own CUDA graph.
 #[derive(Debug)]
 pub struct Predictor {
-    engine: Engine,
+    engine: InferenceEngine,
     shape: [usize; 3],
     outputs: usize,
 }
 
 #[derive(Debug)]
-enum Engine {
+enum InferenceEngine {
     Cpu(Box<OnCpu>),
     Cuda(Box<CudaInference>),
 }
@@ -75,14 +75,14 @@ impl Predictor {
         let Frozen { network, weights, shape, mean, deviation, .. } = frozen;
         let engine = match &frozen.place {
             // This optimiser has no state, since nothing is trained.
-            Place::Cpu => Engine::Cpu(Box::new(OnCpu {
+            Place::Cpu => InferenceEngine::Cpu(Box::new(OnCpu {
                 engine: CpuEngine::new(network, batch, weights, &Optimizer::sgd())?,
                 mean: mean.clone(),
                 deviation: deviation.clone(),
             })),
             Place::Cuda(device, options) => {
                 let network = (network, weights);
-                Engine::Cuda(Box::new(CudaInference::new(device, options, network, [mean, deviation], batch)?))
+                InferenceEngine::Cuda(Box::new(CudaInference::new(device, options, network, [mean, deviation], batch)?))
             }
         };
         Ok(Self { engine, shape: *shape, outputs: network.output().elements() })
@@ -92,8 +92,8 @@ impl Predictor {
     #[must_use]
     pub fn batch(&self) -> usize {
         match &self.engine {
-            Engine::Cpu(cpu) => cpu.engine.batch(),
-            Engine::Cuda(cuda) => cuda.batch(),
+            InferenceEngine::Cpu(cpu) => cpu.engine.batch(),
+            InferenceEngine::Cuda(cuda) => cuda.batch(),
         }
     }
 
@@ -101,8 +101,8 @@ impl Predictor {
     #[must_use]
     pub fn bytes(&self) -> u64 {
         match &self.engine {
-            Engine::Cpu(cpu) => cpu.engine.bytes(),
-            Engine::Cuda(cuda) => cuda.bytes(),
+            InferenceEngine::Cpu(cpu) => cpu.engine.bytes(),
+            InferenceEngine::Cuda(cuda) => cuda.bytes(),
         }
     }
 
@@ -113,7 +113,7 @@ impl Predictor {
     /// If the batch is too large or not a whole number of images, or the device fails.
     pub fn time(&mut self, images: &[u8], bench: &Bench) -> Result<Samples, TrainError> {
         self.check(images)?;
-        if let Engine::Cuda(cuda) = &mut self.engine {
+        if let InferenceEngine::Cuda(cuda) = &mut self.engine {
             return cuda.time(images, bench);
         }
         let mut failed = None;
@@ -186,8 +186,8 @@ impl Predictor {
             return Err(TrainError::Setting(why));
         }
         match &mut self.engine {
-            Engine::Cpu(cpu) => cpu.forward(self.shape, images, n),
-            Engine::Cuda(cuda) => cuda.forward(images),
+            InferenceEngine::Cpu(cpu) => cpu.forward(self.shape, images, n),
+            InferenceEngine::Cuda(cuda) => cuda.forward(images),
         }
     }
 }

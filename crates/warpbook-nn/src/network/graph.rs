@@ -91,7 +91,7 @@ pub(super) fn infer(input: Shape, layers: &[Layer]) -> Result<Inferred, NetworkE
         )));
     }
     let found = Inferred { nodes: Vec::new(), values: vec![input], params: Vec::new() };
-    let mut builder = Builder { found, counts: Vec::new(), names: HashSet::new(), dropouts: 0 };
+    let mut builder = GraphBuilder { found, counts: Vec::new(), names: HashSet::new(), dropouts: 0 };
     builder.list(layers, 0)?;
     Ok(builder.found)
 }
@@ -99,7 +99,7 @@ pub(super) fn infer(input: Shape, layers: &[Layer]) -> Result<Inferred, NetworkE
 /// Largest number of elements of a parameter, and of a sample's activations.
 const MOST_ELEMENTS: usize = 1 << 31;
 
-struct Builder {
+struct GraphBuilder {
     found: Inferred,
     /// Number of layers of each kind so far, by the stem of their names, such as `conv`.
     counts: Vec<(String, usize)>,
@@ -107,7 +107,7 @@ struct Builder {
     dropouts: u32,
 }
 
-impl Builder {
+impl GraphBuilder {
     fn list(&mut self, layers: &[Layer], mut at: ValueId) -> Result<ValueId, NetworkError> {
         for layer in layers {
             if let Some(flaw) = &layer.misuse {

@@ -30,12 +30,12 @@ const KINDS: [&str; 9] =
     ["conv2d", "linear", "relu", "gelu", "max_pool", "avg_pool", "batch_norm", "dropout", "flatten"];
 
 /// The unread words of a layer.
-struct Words<'a> {
+struct LayerWords<'a> {
     kind: &'a str,
     rest: SplitWhitespace<'a>,
 }
 
-impl Words<'_> {
+impl LayerWords<'_> {
     fn wrong(&self, why: &str) -> NetworkError {
         NetworkError(format!("`{}`: {why}", self.kind))
     }
@@ -95,7 +95,7 @@ impl FromStr for Layer {
         let kind = rest.next().ok_or_else(|| {
             NetworkError(format!("The layer's text is empty; begin it with one of {}.", KINDS.join(", ")))
         })?;
-        let mut words = Words { kind, rest };
+        let mut words = LayerWords { kind, rest };
         match kind {
             "conv2d" => {
                 let filters = words.size("a number of filters")?;

@@ -163,7 +163,7 @@ struct EndArgs {
 
 /// Arrays that the end of a step reads and writes.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Ended<'a> {
+pub(crate) struct StepEndArrays<'a> {
     /// Number of samples of the step, and number of samples in the order.
     pub samples: [u32; 2],
     pub scaler: Scaler,
@@ -206,7 +206,7 @@ unsafe impl KernelArg for End {
 }
 
 impl End {
-    pub fn new(e: Ended<'_>) -> Self {
+    pub fn new(e: StepEndArrays<'_>) -> Self {
         let (slots, [n, count]) = (e.skipped.len(), e.samples);
         assert_eq!([e.counters.len(), e.scales.len(), e.norms.len()], [4, slots, slots], "the rings are as long");
         let args = EndArgs {

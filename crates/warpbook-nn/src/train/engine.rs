@@ -86,7 +86,7 @@ pub(crate) type AfterOperation<'a> = &'a mut dyn FnMut(&StepOperation) -> Result
 
 /// The result of training several steps.
 #[derive(Debug, Default)]
-pub(crate) struct Trained {
+pub(crate) struct TrainedSteps {
     /// Outcomes of the steps with a finite loss.
     pub outcomes: Vec<StepOutcome>,
     /// The reason why the next step was not made.
@@ -141,7 +141,7 @@ pub(crate) trait Engine: std::fmt::Debug + Send {
     fn steps_at_once(&self) -> usize;
 
     /// Makes a step for each batch, until a loss is not finite.
-    fn train(&mut self, batches: &Batches<'_>) -> Result<Trained, TrainError>;
+    fn train(&mut self, batches: &Batches<'_>) -> Result<TrainedSteps, TrainError>;
 
     /// Computes loss and accuracy over these samples of a data set, without dropout and augmentation.
     fn evaluate(&mut self, set: Samples<'_>, part: Range<usize>) -> Result<Score, TrainError>;

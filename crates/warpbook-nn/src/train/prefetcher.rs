@@ -41,11 +41,11 @@ pub struct Prefetcher {
 pub struct Batch {
     indices: Vec<u32>,
     pixels: usize,
-    place: Place,
+    place: BatchMemory,
 }
 
 #[derive(Debug)]
-enum Place {
+enum BatchMemory {
     Cpu { images: Vec<u8>, labels: Vec<u8> },
     Cuda(Slot),
 }
@@ -73,7 +73,7 @@ impl Batch {
     /// CPU.
     #[must_use]
     pub fn on_gpu(&self) -> Option<(Slice<u8>, Slice<u8>)> {
-        let Place::Cuda(slot) = &self.place else { return None };
+        let BatchMemory::Cuda(slot) = &self.place else { return None };
         let [images, labels] = slot.on_device(self.len(), self.pixels);
         Some((images, labels))
     }
@@ -81,7 +81,7 @@ impl Batch {
     /// Images u8 `[n][channels][height][width]` and labels u8 `[n]` in host memory; `None` on a GPU.
     #[must_use]
     pub fn on_cpu(&self) -> Option<(&[u8], &[u8])> {
-        let Place::Cpu { images, labels } = &self.place else { return None };
+        let BatchMemory::Cpu { images, labels } = &self.place else { return None };
         Some((&images[..self.len() * self.pixels], &labels[..self.len()]))
     }
 }
@@ -119,12 +119,14 @@ impl<I: Iterator<Item = u32>> Load<I> {
             return Err(TrainError::Setting(why));
         }
         match (&mut batch.place, &self.copies) {
-            (Place::Cuda(slot), Some(copies)) => slot.load(copies, workers, set, &batch.indices),
-            (Place::Cpu { images, labels }, _) => {
+            (BatchMemory::Cuda(slot), Some(copies)) => slot.load(copies, workers, set, &batch.indices),
+            (BatchMemory::Cpu { images, labels }, _) => {
                 gather(set, &batch.indices, workers, &mut images[..n * batch.pixels], &mut labels[..n]);
                 Ok(())
             }
-            (Place::Cuda(_), None) => unreachable!("a batch on a GPU is made together with the stream of its copies"),
+            (BatchMemory::Cuda(_), None) => {
+                unreachable!("a batch on a GPU is made together with the stream of its copies")
+            }
         }
     }
 }
@@ -139,7 +141,7 @@ impl Prefetcher {
     where
         I: IntoIterator<Item = u32, IntoIter: Send + 'static>,
     {
-        let place = || Ok(Place::Cpu { images: vec![0; batch * set.pixels()], labels: vec![0; batch] });
+        let place = || Ok(BatchMemory::Cpu { images: vec![0; batch * set.pixels()], labels: vec![0; batch] });
         Self::start(
             None,
             place,
@@ -162,7 +164,7 @@ impl Prefetcher {
         I: IntoIterator<Item = u32, IntoIter: Send + 'static>,
     {
         let loader = Loader::default();
-        let place = || Ok(Place::Cuda(Slot::new(device, loader.pinned, batch, set.pixels())?));
+        let place = || Ok(BatchMemory::Cuda(Slot::new(device, loader.pinned, batch, set.pixels())?));
         let (copies, workers) = (Some(device.stream()?), workers(&loader)?);
         let load = Load { set: set.clone(), order: order.into_iter(), batch, copies, workers };
         Self::start(Some(stream.clone()), place, load)
@@ -170,7 +172,7 @@ impl Prefetcher {
 
     fn start<I: Iterator<Item = u32> + Send + 'static>(
         stream: Option<Arc<Stream>>,
-        place: impl Fn() -> Result<Place, TrainError>,
+        place: impl Fn() -> Result<BatchMemory, TrainError>,
         load: Load<I>,
     ) -> Result<Self, TrainError> {
         if load.batch == 0 {
@@ -195,7 +197,7 @@ impl Prefetcher {
     /// If the order names an image that does not exist; if the driver reports an error. No further batch follows an error.
     pub fn next_batch(&mut self) -> Result<Option<&Batch>, TrainError> {
         if let (Some(used), Some(room)) = (self.lent.take(), &self.room) {
-            if let (Place::Cuda(slot), Some(stream)) = (&used.place, &self.stream) {
+            if let (BatchMemory::Cuda(slot), Some(stream)) = (&used.place, &self.stream) {
                 slot.consumed(stream)?;
             }
             // Fails only if everything is loaded and the thread has ended.
@@ -206,7 +208,7 @@ impl Prefetcher {
             return Ok(None);
         };
         let batch = batch?;
-        if let (Place::Cuda(slot), Some(stream)) = (&batch.place, &self.stream) {
+        if let (BatchMemory::Cuda(slot), Some(stream)) = (&batch.place, &self.stream) {
             slot.ready(stream)?;
         }
         Ok(Some(self.lent.insert(batch)))

@@ -1,7 +1,7 @@
 //! Records from the reader's disk, the clipboard and the link's fragment, and the copies that the browser keeps.
 
 use crate::address::fragment;
-use crate::app::messages::{DiskMsg, Msg, NoticeMsg, Reading};
+use crate::app::messages::{DiskMsg, Msg, NoticeMsg, OpenResult};
 use crate::app::state::App;
 use crate::browser::{self, store};
 use crate::library::class::{is_progress, open_progress};
@@ -127,7 +127,7 @@ impl App {
     }
 
     /// Adds a file that was read. Each of a few records is shown at once; with many, the reader first sees the board.
-    fn show_read(&mut self, ctx: &Context<Self>, name: &str, reading: Reading, bytes: usize) {
+    fn show_read(&mut self, ctx: &Context<Self>, name: &str, reading: OpenResult, bytes: usize) {
         self.loading.pending -= 1;
         self.loading.dropped.1 += 1;
         let (opened, why) = (reading.as_ref().ok().cloned(), reading.err());
@@ -164,7 +164,7 @@ impl App {
         });
     }
 
-    fn take_kept(&mut self, all: Vec<(String, Reading, usize)>) {
+    fn take_kept(&mut self, all: Vec<(String, OpenResult, usize)>) {
         self.loading.pending -= 1;
         for (name, reading, bytes) in all {
             // A newer version of the page may refuse a record that an older one kept.

@@ -29,8 +29,8 @@ impl Options {
     /// # Errors
     /// Returns [`ChartError::NothingToDraw`] if nobody has a valid figure.
     pub fn ranking(&self, task: &BoardTask<'_>) -> Result<Chart, ChartError> {
-        let rows: Vec<Dot<'_>> =
-            task.ranked().map(|(e, m, us)| Dot { person: &e.person, rung: &e.rung, m, us }).collect();
+        let rows: Vec<PersonDot<'_>> =
+            task.ranked().map(|(e, m, us)| PersonDot { person: &e.person, rung: &e.rung, m, us }).collect();
         let Some(first) = rows.first() else {
             return Err(ChartError::NothingToDraw(format!("Nobody has a checked figure for {}.", task.name())));
         };
@@ -41,7 +41,7 @@ impl Options {
         let axis = if last > WIDE * least { Axis::log(all(), 0.05) } else { Axis::around(all()) };
         let spread = Spread::of_sorted(&times);
         let shown = &rows[..rows.len().min(MAX_ENTRIES)];
-        let mut layout = Layout::for_width(self.px());
+        let mut layout = BoardLayout::for_width(self.px());
         layout.key += lines.len() as f64 * KEY_LINE;
         let height = layout.key + shown.len() as f64 * layout.row + AXIS;
         let frame = Frame { width: layout.width, ..task.frame(&rows, &spread) };
@@ -50,7 +50,7 @@ impl Options {
 }
 
 impl BoardTask<'_> {
-    fn frame(&self, rows: &[Dot<'_>], spread: &Spread) -> Frame {
+    fn frame(&self, rows: &[PersonDot<'_>], spread: &Spread) -> Frame {
         let first = &rows[0];
         let counts = rows.iter().map(|d| d.m.samples_total.max(d.m.samples_us.len() as u64));
         let people = if rows.len() == 1 { "1 person".to_owned() } else { format!("{} people", rows.len()) };
@@ -98,7 +98,7 @@ fn counted_people(n: usize) -> String {
 }
 
 /// Positions of the rows and their parts. On a phone, names and figures are above each row's line.
-struct Layout {
+struct BoardLayout {
     width: f64,
     narrow: bool,
     left: f64,
@@ -107,7 +107,7 @@ struct Layout {
     key: f64,
 }
 
-impl Layout {
+impl BoardLayout {
     fn for_width(width: f64) -> Self {
         let narrow = is_narrow(width);
         let (left, right) = if narrow { (8.0, 8.0) } else { (NAMES, FIGURES) };
@@ -117,7 +117,7 @@ impl Layout {
 }
 
 /// The dot for a person's best time.
-struct Dot<'a> {
+struct PersonDot<'a> {
     person: &'a str,
     rung: &'a str,
     m: &'a Measurement,
@@ -145,12 +145,12 @@ impl Spread {
 fn draw(
     canvas: &Canvas<'_>,
     top: f64,
-    (rows, lines): (&[Dot<'_>], &[&(String, f64)]),
+    (rows, lines): (&[PersonDot<'_>], &[&(String, f64)]),
     axis: &Axis,
     all: &Spread,
-    layout: &Layout,
+    layout: &BoardLayout,
 ) -> Drawn {
-    let &Layout { width, narrow, left, right, row, key } = layout;
+    let &BoardLayout { width, narrow, left, right, row, key } = layout;
     let x = |us: f64| axis.place(us, left, right);
     let (first, bottom) = (top + key, top + key + rows.len() as f64 * row);
     for tick in &axis.ticks {

@@ -9,7 +9,7 @@ use crate::draw::text::words::{counted, plain, significant};
 use crate::draw::{
     Axis, Chart, ChartError, DASHES, Frame, Lines, MARKERS, MarkData, Options, Paint, Series, Stroke, Table, clean,
 };
-use crate::record::Kind;
+use crate::record::RunnerKind;
 
 /// A line of a chart: its name, and its points in any order.
 #[derive(Debug, Clone, PartialEq, Default)]
@@ -80,7 +80,7 @@ impl Options {
                 continue;
             }
             points.sort_by(|a, b| a.0.total_cmp(&b.0));
-            let tones = Kind::Kernels.tones();
+            let tones = RunnerKind::Kernels.tones();
             series.push(Series {
                 label: vec![clean(&curve.name)],
                 names: 1,

@@ -26,7 +26,7 @@ mod timeline;
 use crate::draw::{At, Chart, ChartError, Font, Frame, MARGIN, Table, WIDTH, clean};
 pub use matrix::Matrix;
 pub use part::Part;
-use part::Row;
+use part::PartRow;
 pub use product::Product;
 pub use sign::Sign;
 use style::{GAP, Key, paint};
@@ -41,7 +41,7 @@ pub struct Diagram {
     subtitle: String,
     description: String,
     notes: Vec<String>,
-    rows: Vec<Row>,
+    rows: Vec<PartRow>,
     table: Table,
 }
 
@@ -54,7 +54,7 @@ impl Diagram {
             subtitle: String::new(),
             description: String::new(),
             notes: Vec::new(),
-            rows: vec![Row::default()],
+            rows: vec![PartRow::default()],
             table: Table::default(),
         }
     }
@@ -86,7 +86,7 @@ impl Diagram {
         let heading = clean(heading);
         match self.rows.last_mut() {
             Some(last) if last.parts.is_empty() => last.heading = heading,
-            _ => self.rows.push(Row { heading, parts: Vec::new() }),
+            _ => self.rows.push(PartRow { heading, parts: Vec::new() }),
         }
         self
     }
@@ -137,8 +137,8 @@ impl Diagram {
         if self.rows.is_empty() {
             return Err(ChartError::NothingToDraw("The diagram has no parts.".into()));
         }
-        self.rows = self.rows.into_iter().flat_map(Row::broken).collect();
-        self.rows.iter_mut().for_each(Row::fit);
+        self.rows = self.rows.into_iter().flat_map(PartRow::broken).collect();
+        self.rows.iter_mut().for_each(PartRow::fit);
         let mut timelines: Vec<&mut Timeline> = self
             .rows
             .iter_mut()
@@ -149,7 +149,7 @@ impl Diagram {
         timelines.iter_mut().for_each(|t| t.names = names);
         let legend = legend_lines(&self.legend());
         let legend_height = legend.len() as f64 * LEGEND_LINE + if legend.is_empty() { 0.0 } else { 6.0 };
-        let height = legend_height + self.rows.iter().map(Row::height).sum::<f64>();
+        let height = legend_height + self.rows.iter().map(PartRow::height).sum::<f64>();
         let Self { mut title, subtitle, mut description, notes, rows, table } = self;
         // Screen readers ignore a picture without a name.
         if title.is_empty() {
@@ -223,7 +223,8 @@ mod tests {
     #[test]
     fn rows_are_as_wide_as_the_diagram() {
         let wide = || Matrix::new("A", 4, 40).cell(16.0, 16.0);
-        let mut row = Row { heading: String::new(), parts: vec![wide().into(), Sign::new("×").into(), wide().into()] };
+        let mut row =
+            PartRow { heading: String::new(), parts: vec![wide().into(), Sign::new("×").into(), wide().into()] };
         row.fit();
         let width: f64 = row.parts.iter().map(|p| p.widths().0 + p.widths().1).sum::<f64>() + 2.0 * GAP;
         assert!(width <= WIDTH - 2.0 * MARGIN + 1e-6, "{width}");

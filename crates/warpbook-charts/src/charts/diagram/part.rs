@@ -132,12 +132,12 @@ impl Part {
 
 /// A row of parts side by side, with the heading above them.
 #[derive(Debug, Clone, PartialEq, Default)]
-pub(super) struct Row {
+pub(super) struct PartRow {
     pub(super) heading: String,
     pub(super) parts: Vec<Part>,
 }
 
-impl Row {
+impl PartRow {
     /// Starts a new row wherever names and signs leave no room for the matrices.
     pub(super) fn broken(self) -> Vec<Self> {
         let mut out = vec![Self { heading: self.heading, parts: Vec::new() }];

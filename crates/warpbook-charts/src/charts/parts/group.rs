@@ -6,7 +6,7 @@ use crate::record::{joined, names, spread, usable};
 use warpbook_record::{PartGroup, Problem, Run, Rung, stats};
 
 #[derive(Debug, Clone)]
-pub(crate) struct Part {
+pub(crate) struct TimedPart {
     pub(crate) name: String,
     /// Median time in microseconds, if it is finite and above zero.
     pub(crate) us: Option<f64>,
@@ -18,7 +18,7 @@ pub(crate) struct Group {
     pub(crate) rung: String,
     pub(crate) title: String,
     pub(crate) id: String,
-    pub(crate) parts: Vec<Part>,
+    pub(crate) parts: Vec<TimedPart>,
 }
 
 /// Returns the parts of each rung in the ladder's order, at most `most` groups. Parts that all rungs share come last.
@@ -34,7 +34,7 @@ pub(crate) fn groups(run: &Run, problem: &Problem, group: PartGroup, most: usize
     let mut left = most;
     let mut out = Vec::new();
     for rung in ids {
-        let parts: Vec<Part> = run.parts_of(rung, problem, group).into_iter().take(left).map(part).collect();
+        let parts: Vec<TimedPart> = run.parts_of(rung, problem, group).into_iter().take(left).map(part).collect();
         left -= parts.len();
         if !parts.is_empty() {
             let (title, id) = if rung.is_empty() { ("all rungs".into(), String::new()) } else { names(run, rung) };
@@ -45,10 +45,10 @@ pub(crate) fn groups(run: &Run, problem: &Problem, group: PartGroup, most: usize
     out
 }
 
-fn part(of: &warpbook_record::Part) -> Part {
+fn part(of: &warpbook_record::Part) -> TimedPart {
     let us = usable(of.median_us());
     let mad = us.and(stats::mad(&of.samples_us)).filter(|d| d.is_finite() && *d > 0.0);
-    Part { name: clean(&of.name), us, mad, samples: of.samples_us.len() as u64 }
+    TimedPart { name: clean(&of.name), us, mad, samples: of.samples_us.len() as u64 }
 }
 
 impl Group {
@@ -62,7 +62,7 @@ impl Group {
         Some((at, self.parts.get(at)?.us?))
     }
 
-    pub(super) fn cells(&self, s: &Part, last: Option<f64>) -> [String; 5] {
+    pub(super) fn cells(&self, s: &TimedPart, last: Option<f64>) -> [String; 5] {
         let digits = |v: Option<f64>, n| v.map(|v| significant(v, n)).unwrap_or_default();
         [self.rung.clone(), s.name.clone(), digits(s.us, 4), digits(s.mad, 2), digits(last, 3)]
     }
@@ -75,7 +75,7 @@ impl MarkData {
     }
 }
 
-impl Part {
+impl TimedPart {
     /// Returns the part's mark data with a formatted value; `of` contains the rung and the problem.
     pub(crate) fn data(&self, of: MarkData, value: String) -> MarkData {
         MarkData { name: self.name.clone(), value, spread: spread(self.mad), samples: self.samples, ..of }

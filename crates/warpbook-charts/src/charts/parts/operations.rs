@@ -1,9 +1,9 @@
-use super::group::{Group, Part, groups, signed_percent};
+use super::group::{Group, TimedPart, groups, signed_percent};
 use crate::draw::text::words::{counted, percent, significant, time, time_difference, time_tick};
 use crate::draw::{
     Axis, BLUE, Bar, Bars, Chart, ChartError, Content, Frame, MAX_ENTRIES, Mark, MarkData, Options, Row, SKY, Table,
 };
-use crate::record::{Kind, device, heading, joined, l2, label, median_of, missing, pass, policy_note};
+use crate::record::{RunnerKind, device, heading, joined, l2, label, median_of, missing, pass, policy_note};
 use warpbook_record::{PartGroup, Problem, Run};
 
 impl Options {
@@ -24,7 +24,7 @@ impl Options {
         for g in &groups {
             let sum: f64 = g.parts.iter().filter_map(|s| s.us).sum();
             rows.push(g.heading());
-            let color = Kind::of_rung(run, &g.rung).color();
+            let color = RunnerKind::of_rung(run, &g.rung).color();
             for s in &g.parts {
                 let share = |us: f64| format!("{} · {}", time(us), percent(us / sum));
                 rows.push(s.row(color, MarkData::of_part(problem, &g.rung), share));
@@ -130,11 +130,11 @@ fn largest(groups: &[Group], pass: &str) -> Option<String> {
 /// Returns the finding, such as "On the chip: without reading y a pass takes 33 % less"; `None` if there is no whole
 /// pass to compare with.
 fn claim(groups: &[Group]) -> Option<String> {
-    let mut best: Option<(&Group, &Part, f64)> = None;
+    let mut best: Option<(&Group, &TimedPart, f64)> = None;
     for group in groups {
         let Some((at, whole)) = group.whole().filter(|w| w.1 > 0.0) else { continue };
         // A pass of only the reads or only the launch is obviously cheaper, so it is no finding.
-        let one_left_out = |p: &Part| p.name.starts_with("without");
+        let one_left_out = |p: &TimedPart| p.name.starts_with("without");
         let any = group.parts.iter().any(one_left_out);
         for (_, part) in group.parts.iter().enumerate().filter(|(i, p)| *i != at && (!any || one_left_out(p))) {
             let Some(us) = part.us else { continue };

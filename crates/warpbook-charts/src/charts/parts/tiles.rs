@@ -1,4 +1,4 @@
-use crate::charts::parts::group::{Group, Part, groups, signed_percent};
+use crate::charts::parts::group::{Group, TimedPart, groups, signed_percent};
 use crate::draw::text::words::{counted, plain, significant, time, times};
 use crate::draw::{
     Axis, BLUE, Bar, Bars, Chart, ChartError, Content, Frame, GREY, LOG_FROM, Mark, MarkData, Options, Row, Table,
@@ -92,7 +92,7 @@ impl Options {
 const CHOSEN: &str = "the chosen tile";
 
 struct Tiled {
-    part: Part,
+    part: TimedPart,
     chosen: bool,
     /// Sizes of the tile, such as "BM 128, BN 256".
     sizes: String,
@@ -122,7 +122,7 @@ fn tiled_rung(run: &Run, problem: &Problem, mut group: Group) -> TiledRung {
         let mad = us.and(m.mad_us()).filter(|d| d.is_finite() && *d > 0.0);
         let samples = m.samples_total.max(m.samples_us.len() as u64);
         tiles.push(Tiled {
-            part: Part { name, us, mad, samples },
+            part: TimedPart { name, us, mad, samples },
             chosen: true,
             sizes: String::new(),
             decoded: String::new(),

@@ -1,4 +1,4 @@
-use crate::charts::parts::group::{Group, Part, groups};
+use crate::charts::parts::group::{Group, TimedPart, groups};
 use crate::draw::text::words::{counted, listed, percent, plain, significant, time, time_tick};
 use crate::draw::{
     Axis, BLUE, Bar, Bars, Chart, ChartError, Content, Frame, GREY, LOG_FROM, MAX_ENTRIES, MarkData, Options, Rgb, Row,
@@ -106,7 +106,7 @@ fn transferred(run: &Run, problem: &Problem) -> Vec<Group> {
         let (title, id) = names(run, &m.rung);
         let samples = m.samples_total.max(m.samples_us.len() as u64);
         let mut parts = shared.parts.clone();
-        parts.push(Part { name: COMPUTE.into(), us: Some(us), mad: None, samples });
+        parts.push(TimedPart { name: COMPUTE.into(), us: Some(us), mad: None, samples });
         all.push(Group { rung: m.rung.clone(), title, id, parts });
     }
     all

@@ -1,13 +1,13 @@
 //! Drawing of roofs and points, and of the legend with their names.
 
-use super::{Point, Roofs};
+use super::{RooflinePoint, Roofs};
 use crate::draw::text;
 use crate::draw::text::words::{bandwidth, percent, plain, rate, rate_tick, significant};
 use crate::draw::{
     Along, Area, At, Axis, Canvas, Chart, ChartError, Drawn, Font, MARGIN, MAX_ENTRIES, MarkData, Marker, Paint,
     PointLabel, Rgb, Room, Stroke, Xy, clean, is_narrow, plot_words,
 };
-use crate::record::{Kind, name, names};
+use crate::record::{RunnerKind, name, names};
 use warpbook_record::MemoryLevel;
 
 const X_CAPTION: &str = "FLOP/byte of the rung's level of memory; logarithmic scale";
@@ -31,16 +31,16 @@ struct Place {
     height: f64,
 }
 
-struct Layout {
+struct RooflineLayout {
     lines: Vec<((Xy, Xy), MarkData)>,
     along: Vec<(String, Along)>,
-    points: Vec<Dot>,
+    points: Vec<PlacedPoint>,
     /// Number of lines without a name and points without a number.
     unnamed: usize,
 }
 
 /// A point with its position, marker and texts.
-struct Dot {
+struct PlacedPoint {
     at: Xy,
     shape: Marker,
     color: Rgb,
@@ -53,7 +53,7 @@ struct Dot {
     remark: Vec<String>,
 }
 
-impl Dot {
+impl PlacedPoint {
     fn key_height(&self) -> f64 {
         KEY_LINE + self.remark.len() as f64 * 15.0 + if self.remark.is_empty() { 0.0 } else { 4.0 }
     }
@@ -72,7 +72,7 @@ impl Roofs<'_> {
         let height = if narrow { NARROW_HEIGHT } else { HEIGHT };
         let plot = Area { left, right, top: 0.0, bottom: height };
         let layout = self.layout((&x, &y), plot, room);
-        let listed: f64 = layout.points.iter().map(Dot::key_height).sum();
+        let listed: f64 = layout.points.iter().map(PlacedPoint::key_height).sum();
         let caption = text::wrap(X_CAPTION, right - left, Font::SMALL.size, false, 2).len() as f64 * 16.0;
         let keys = if narrow { (MARGIN, height + 36.0 + caption) } else { (right + 14.0, 8.0) };
         let height = if narrow { keys.1 + listed } else { (height + 24.0 + caption).max(keys.1 + listed) };
@@ -88,13 +88,13 @@ impl Roofs<'_> {
     }
 
     /// Returns the text of a point in the legend: its name and its share of the bound.
-    fn key(&self, p: &Point<'_>) -> String {
+    fn key(&self, p: &RooflinePoint<'_>) -> String {
         let title = text::elide(&name(self.run, &p.measurement.rung), 165.0, NAME.size, false);
         p.bound.map_or_else(|| title.clone(), |(_, f)| format!("{title} · {}", percent(f)))
     }
 
     /// Returns the legend of the markers: the memory levels of the visible points, broken into lines with positions.
-    fn shapes(&self, layout: &Layout, width: f64) -> Vec<Vec<(Marker, String, f64)>> {
+    fn shapes(&self, layout: &RooflineLayout, width: f64) -> Vec<Vec<(Marker, String, f64)>> {
         let mut seen: Vec<&str> = Vec::new();
         let mut lines: Vec<Vec<(Marker, String, f64)>> = Vec::new();
         let mut x = f64::INFINITY;
@@ -118,7 +118,7 @@ impl Roofs<'_> {
     }
 
     /// Places roofs, points and their names, relative to the plot's top.
-    fn layout(&self, (x, y): (&Axis, &Axis), plot: Area, names: f64) -> Layout {
+    fn layout(&self, (x, y): (&Axis, &Axis), plot: Area, names: f64) -> RooflineLayout {
         let place = |(a, b): Xy| (x.place_beyond(a, plot.left, plot.right), y.place_beyond(b, plot.bottom, plot.top));
         let mut room = Room::new(plot);
         let mut lines = Vec::new();
@@ -137,7 +137,7 @@ impl Roofs<'_> {
             lines.extend(plot.clip(line).map(|seen| (seen, data)));
         }
         let drawn = self.points.iter().take(MAX_ENTRIES).enumerate();
-        let drawn: Vec<(usize, &Point<'_>, Xy)> =
+        let drawn: Vec<(usize, &RooflinePoint<'_>, Xy)> =
             drawn.map(|(i, p)| (i, p, place((p.intensity(), p.flops_per_s())))).filter(|d| plot.has(d.2)).collect();
         lines.iter().for_each(|((a, b), _)| room.line(&[*a, *b]));
         drawn.iter().for_each(|(_, _, at)| room.marker(*at));
@@ -150,12 +150,12 @@ impl Roofs<'_> {
                 .find_map(|text| Some((room.along(*line, NAME.width(&text), 1.0)?, text)));
             along.extend(found.map(|(at, text)| (text, at)));
         }
-        let mut dot = |(i, p, at): &(usize, &Point<'_>, Xy)| {
+        let mut dot = |(i, p, at): &(usize, &RooflinePoint<'_>, Xy)| {
             let number = (i + 1).to_string();
-            Dot {
+            PlacedPoint {
                 at: *at,
                 shape: shape(p.level),
-                color: Kind::of_rung(self.run, &p.measurement.rung).color(),
+                color: RunnerKind::of_rung(self.run, &p.measurement.rung).color(),
                 data: self.data(p),
                 label: room.point_label(*at, NAME.width(&number)),
                 number,
@@ -163,13 +163,13 @@ impl Roofs<'_> {
                 remark: text::wrap(&self.beyond(p), names, Font::SMALL.size, false, 5),
             }
         };
-        let points: Vec<Dot> = drawn.iter().map(&mut dot).collect();
+        let points: Vec<PlacedPoint> = drawn.iter().map(&mut dot).collect();
         let unnamed = lines.len() - along.len() + points.iter().filter(|d| d.label.is_none()).count();
-        Layout { lines, along, points, unnamed }
+        RooflineLayout { lines, along, points, unnamed }
     }
 
     /// Returns the reason why a point exceeds its bound, if it does.
-    fn beyond(&self, p: &Point<'_>) -> String {
+    fn beyond(&self, p: &RooflinePoint<'_>) -> String {
         let Some((of, _)) = p.bound.filter(|(_, share)| *share > 1.0) else { return String::new() };
         let why = clean(&self.run.descriptor.above_bound);
         match why.is_empty() || of.level.is_none() {
@@ -178,7 +178,7 @@ impl Roofs<'_> {
         }
     }
 
-    fn data(&self, p: &Point<'_>) -> MarkData {
+    fn data(&self, p: &RooflinePoint<'_>) -> MarkData {
         let share = p.of_bound().map_or(String::new(), |text| format!(" · {text}"));
         let dtype = match self.dtypes.len() {
             0 | 1 => String::new(),
@@ -193,7 +193,7 @@ impl Roofs<'_> {
         }
     }
 
-    fn draw_layout(&self, canvas: &Canvas<'_>, layout: &Layout, top: f64) -> Drawn {
+    fn draw_layout(&self, canvas: &Canvas<'_>, layout: &RooflineLayout, top: f64) -> Drawn {
         let down = |(x, y): Xy| (x, y + top);
         for ((a, b), data) in &layout.lines {
             canvas.marked(data, || canvas.line(&[down(*a), down(*b)], Stroke::new(Paint::MUTED, 1.5)))?;
@@ -249,7 +249,7 @@ fn draw_shapes(canvas: &Canvas<'_>, lines: &[Vec<(Marker, String, f64)>], top: f
 }
 
 /// Draws numbers, markers and names, and the reason why a point exceeds its bound.
-fn draw_keys(canvas: &Canvas<'_>, dots: &[Dot], place: &Place, top: f64) -> Drawn {
+fn draw_keys(canvas: &Canvas<'_>, dots: &[PlacedPoint], place: &Place, top: f64) -> Drawn {
     let (left, mut y) = (place.keys.0, place.keys.1 + top);
     for dot in dots {
         canvas.text(&dot.number, (left + 16.0, y), At::Right, NAME)?;

@@ -1,6 +1,6 @@
 //! The texts around a roofline, and its table.
 
-use super::{Point, Roofs};
+use super::{RooflinePoint, Roofs};
 use crate::draw::text::words::{bandwidth, counted, listed, rate, significant};
 use crate::draw::{Frame, MAX_ENTRIES, Table};
 use crate::record::{arithmetic_name, device, heading, joined, l2, label, medians, name, names, of_bound, policy_note};
@@ -63,7 +63,7 @@ impl Roofs<'_> {
 
     /// Returns a sentence about how close the fastest rung comes to its bound.
     fn claim(&self) -> Option<String> {
-        let of_all = |p: &&Point<'_>| !p.measurement.does_less() && p.bound.is_some();
+        let of_all = |p: &&RooflinePoint<'_>| !p.measurement.does_less() && p.bound.is_some();
         let fastest = self.points.iter().filter(of_all).min_by(|a, b| a.us.total_cmp(&b.us))?;
         let (bound, share) = fastest.bound?;
         let name = name(self.run, &fastest.measurement.rung);

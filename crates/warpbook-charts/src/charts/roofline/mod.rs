@@ -73,7 +73,7 @@ struct Peak {
     datasheet: Option<f64>,
 }
 
-struct Point<'a> {
+struct RooflinePoint<'a> {
     measurement: &'a Measurement,
     us: f64,
     level: MemoryLevel,
@@ -111,7 +111,7 @@ impl Peak {
 }
 
 /// Makes a point; `None` for a rung without a valid time or counted bytes, and for another framework's rung.
-fn point<'a>(run: &Run, row: &LadderRow<'a>) -> Option<Point<'a>> {
+fn point<'a>(run: &Run, row: &LadderRow<'a>) -> Option<RooflinePoint<'a>> {
     let m = row.measurement;
     let us = verdict(run, m).ok()?;
     let elsewhere = matches!(row.rung.map(|r| &r.runner), Some(Runner::External(_) | Runner::Cpu(_)));
@@ -122,10 +122,10 @@ fn point<'a>(run: &Run, row: &LadderRow<'a>) -> Option<Point<'a>> {
     let most = m.traffic.iter().filter(|t| t.bytes > 0).max_by_key(|t| t.bytes)?.level;
     let level = bounded.and_then(|b| b.level).unwrap_or(most);
     let bytes = m.traffic.iter().find(|t| t.level == level && t.bytes > 0)?.bytes;
-    Some(Point { measurement: m, us, level, bytes, bound: bound(run, row) })
+    Some(RooflinePoint { measurement: m, us, level, bytes, bound: bound(run, row) })
 }
 
-impl Point<'_> {
+impl RooflinePoint<'_> {
     /// Returns the operations of one GPU, since the roofs are for one GPU.
     fn operations(&self) -> f64 {
         self.measurement.operations() as f64 / f64::from(self.measurement.gpus())
@@ -162,7 +162,7 @@ struct Roofs<'a> {
     peaks: Vec<Peak>,
     /// True if `peaks` also has the lower peak of fp32, which some rungs use instead of tensor cores.
     lower: bool,
-    points: Vec<Point<'a>>,
+    points: Vec<RooflinePoint<'a>>,
     /// Titles of the valid rungs whose bytes were not counted.
     uncounted: Vec<String>,
     invalid: usize,
@@ -190,8 +190,8 @@ impl Roofs<'_> {
     }
 
     fn axes(&self) -> (Axis, Axis) {
-        let xs: Vec<f64> = self.points.iter().map(Point::intensity).collect();
-        let ys: Vec<f64> = self.points.iter().map(Point::flops_per_s).collect();
+        let xs: Vec<f64> = self.points.iter().map(RooflinePoint::intensity).collect();
+        let ys: Vec<f64> = self.points.iter().map(RooflinePoint::flops_per_s).collect();
         let low = |v: &[f64]| v.iter().copied().fold(f64::INFINITY, f64::min);
         let high = |v: &[f64]| v.iter().copied().fold(0.0, f64::max);
         let (mut left, mut right) = (low(&xs) / 1.8, high(&xs) * 10.0);

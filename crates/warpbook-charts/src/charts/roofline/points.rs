@@ -1,6 +1,6 @@
 //! The roofline of a problem as points in a plane, for pages that animate a rung's point along the ladder.
 
-use super::{Point, Roofs, roofs_and_points};
+use super::{RooflinePoint, Roofs, roofs_and_points};
 use crate::draw::text::words::{bandwidth, rate, significant};
 use crate::draw::{Area, MAX_ENTRIES, Options, Xy};
 use crate::record::name;
@@ -73,7 +73,7 @@ pub fn roofline_points(run: &Run, problem: &Problem, (width, height): (f64, f64)
     Some(RooflinePoints { points: points.collect(), lines })
 }
 
-fn sentence(drawn: &Roofs<'_>, p: &Point<'_>) -> String {
+fn sentence(drawn: &Roofs<'_>, p: &RooflinePoint<'_>) -> String {
     let (intensity, level) = (significant(p.intensity(), 3), p.level.label());
     let name = name(drawn.run, &p.measurement.rung);
     format!("{name} at {} and {intensity} FLOP/byte of {level}", rate(p.flops_per_s()))

@@ -1,7 +1,7 @@
 //! Drawing of the heat map, with its texts and its table.
 
 use super::bands::{BANDS, Band, FIGURE, figure, ratio_text};
-use super::{CAPTION, CELL, Content, GAP, HeatMap, NAME_LINE, Panel, Shape};
+use super::{CAPTION, CELL, GAP, HeatMap, NAME_LINE, Panel, RatioOrReason, Shape};
 use crate::draw::text::words::{counted, listed, significant};
 use crate::draw::{
     At, Canvas, Chart, ChartError, Drawn, Font, Frame, MARGIN, MAX_ENTRIES, MarkData, Paint, Stroke, Table, clean,
@@ -22,7 +22,7 @@ impl<'a> HeatMap<'a> {
             groups.map(|(i, panel)| if i == 0 || narrow { vec![panel] } else { panel.abreast(px) }).collect();
         let legend = LEGEND + if narrow { 22.0 + 16.0 } else { 0.0 };
         // Letters for reasons are assigned in reading order, so the cells are made before the remarks.
-        let cells: Vec<Vec<Vec<Vec<Content>>>> =
+        let cells: Vec<Vec<Vec<Vec<RatioOrReason>>>> =
             groups.iter().map(|panels| panels.iter().map(|panel| self.cells(panel)).collect()).collect();
         let line = CELL + if narrow { NAME_LINE } else { 0.0 };
         // The first part of a group has the most rows.
@@ -51,7 +51,7 @@ impl<'a> HeatMap<'a> {
     }
 
     /// Returns the contents of a panel's cells, row by row.
-    fn cells(&mut self, panel: &Panel<'a>) -> Vec<Vec<Content>> {
+    fn cells(&mut self, panel: &Panel<'a>) -> Vec<Vec<RatioOrReason>> {
         let of_row = |i: &usize| {
             let ratios: Vec<_> = panel.shown.iter().map(|rung| self.ratio(rung, &self.rows[*i])).collect();
             ratios.into_iter().map(|r| r.map_err(|why| (self.letter(&why), why))).collect()
@@ -59,7 +59,7 @@ impl<'a> HeatMap<'a> {
         panel.rows.iter().map(of_row).collect()
     }
 
-    fn draw_panel(&self, canvas: &Canvas<'_>, panel: &Panel<'a>, cells: &[Vec<Content>], top: f64) -> Drawn {
+    fn draw_panel(&self, canvas: &Canvas<'_>, panel: &Panel<'a>, cells: &[Vec<RatioOrReason>], top: f64) -> Drawn {
         let above = if self.is_narrow() { NAME_LINE } else { 0.0 };
         let first = top + panel.header;
         self.draw_headers(canvas, panel, first - 5.0)?;

@@ -90,7 +90,7 @@ struct Shape<'a> {
 }
 
 /// A ratio, or the letter and the text of the reason why there is none.
-type Content = Result<f64, (String, String)>;
+type RatioOrReason = Result<f64, (String, String)>;
 
 struct HeatMap<'a> {
     options: &'a Options,

@@ -9,7 +9,7 @@ use crate::draw::{
     Axis, Chart, ChartError, Font, GREY, Guide, LOG_FROM, Lines, MAX_ENTRIES, MarkData, Marker, Paint, Series, Stroke,
     shared_samples,
 };
-use crate::record::{Kind, arithmetic_name, device, name, of_gpus, usable};
+use crate::record::{RunnerKind, arithmetic_name, device, name, of_gpus, usable};
 use warpbook_record::{MemoryLevel, Problem, Quantity, Run};
 
 /// Maximum number of guides; more would hide the lines.
@@ -21,11 +21,11 @@ impl Sweep<'_> {
     fn series(&self) -> Vec<Series> {
         let out_standing = self.standing_out();
         let shown: Vec<&Line<'_>> = self.lines.iter().take(MAX_ENTRIES).collect();
-        let mut rungs: Vec<(Kind, &str)> = Vec::new();
+        let mut rungs: Vec<(RunnerKind, &str)> = Vec::new();
         let mut out = Vec::new();
         for line in shown {
             let run = self.runs[line.run];
-            let kind = Kind::of_rung(run, line.rung);
+            let kind = RunnerKind::of_rung(run, line.rung);
             let is_rest = !out_standing.contains(&line.rung);
             if !is_rest && !rungs.contains(&(kind, line.rung)) {
                 rungs.push((kind, line.rung));
@@ -35,7 +35,7 @@ impl Sweep<'_> {
             let label = if self.runs.len() > 1 { vec![name, self.tags[line.run].clone()] } else { vec![name] };
             let (stroke, marker) = match kind {
                 _ if is_rest => (Stroke::new(Paint::faded(GREY, 0.45), 1.0), Marker::Dot),
-                Kind::Kernels => look(number, line.run, kind.tones()),
+                RunnerKind::Kernels => look(number, line.run, kind.tones()),
                 _ => dashed_look(number, line.run, kind.tones()),
             };
             let mut each: Vec<MarkData> = line.points.iter().map(|(_, m, us)| self.data(run, m, *us)).collect();

@@ -39,14 +39,14 @@ pub(super) fn notes_of_lines(series: &[Series]) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::record::kind::Kind;
+    use crate::record::kind::RunnerKind;
 
     #[test]
     fn no_two_of_a_records_lines_look_alike() {
-        let kernels = Kind::Kernels.tones();
+        let kernels = RunnerKind::Kernels.tones();
         let all: Vec<_> = (0..24).map(|n| look(n, 0, kernels)).collect();
         assert!((1..all.len()).all(|i| !all[..i].contains(&all[i])));
-        for kind in [Kind::Library, Kind::Framework, Kind::Cpu] {
+        for kind in [RunnerKind::Library, RunnerKind::Framework, RunnerKind::Cpu] {
             let dashed: Vec<_> = (0..12).map(|n| dashed_look(n, 0, kind.tones())).collect();
             assert!((1..dashed.len()).all(|i| !dashed[..i].contains(&dashed[i])));
             assert!(dashed.iter().all(|(stroke, _)| stroke.dash > 0));

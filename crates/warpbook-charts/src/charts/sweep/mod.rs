@@ -42,7 +42,7 @@ impl Options {
         dtype: Option<Dtype>,
         rungs: Option<&[&str]>,
     ) -> Result<Chart, ChartError> {
-        let along = dtype.map_or(Along::Main, Along::Dtype);
+        let along = dtype.map_or(LineChoice::Main, LineChoice::Dtype);
         Sweep::new(self, runs, Quantity::Throughput, along, rungs)?.draw()
     }
 
@@ -64,7 +64,7 @@ impl Options {
         line: Option<&Problem>,
         rungs: Option<&[&str]>,
     ) -> Result<Chart, ChartError> {
-        Sweep::new(self, runs, quantity, line.map_or(Along::Main, Along::Of), rungs)?.draw()
+        Sweep::new(self, runs, quantity, line.map_or(LineChoice::Main, LineChoice::Of), rungs)?.draw()
     }
 
     /// Draws several records like [`Options::sweep_of`], under short names given by the caller.
@@ -78,7 +78,7 @@ impl Options {
         quantity: Quantity,
         line: Option<&Problem>,
     ) -> Result<Chart, ChartError> {
-        let mut sweep = Sweep::new(self, runs, quantity, line.map_or(Along::Main, Along::Of), None)?;
+        let mut sweep = Sweep::new(self, runs, quantity, line.map_or(LineChoice::Main, LineChoice::Of), None)?;
         sweep.tags.iter_mut().zip(labels).for_each(|(tag, label)| *tag = clean(label));
         sweep.draw()
     }
@@ -86,7 +86,7 @@ impl Options {
 
 /// Selects the line of a sweep that is drawn.
 #[derive(Debug, Clone, Copy)]
-enum Along<'a> {
+enum LineChoice<'a> {
     /// The line of the main problem.
     Main,
     /// The line of the main problem of a type.
@@ -95,7 +95,7 @@ enum Along<'a> {
     Of(&'a Problem),
 }
 
-impl Along<'_> {
+impl LineChoice<'_> {
     fn includes(self, problem: &Problem) -> bool {
         match self {
             _ if problem.size() == 0 => false,
@@ -146,7 +146,7 @@ impl<'a> Sweep<'a> {
         options: &'a Options,
         runs: &'a [&'a Run],
         quantity: Quantity,
-        along: Along<'_>,
+        along: LineChoice<'_>,
         chosen: Option<&'a [&'a str]>,
     ) -> Result<Self, ChartError> {
         let nothing = |why: String| Err(ChartError::NothingToDraw(why));
@@ -344,7 +344,7 @@ fn problems_along<'a>(run: &'a Run, main: &Problem) -> Vec<&'a Problem> {
 
 /// Returns the problem whose line is drawn: the record's main problem, unless it has no valid measurement or lies on
 /// a line that was not requested; then it is the problem with the most valid measurements.
-fn main_of<'a>(run: &'a Run, along: Along<'_>) -> Option<&'a Problem> {
+fn main_of<'a>(run: &'a Run, along: LineChoice<'_>) -> Option<&'a Problem> {
     let valid = |p: &Problem| run.measurements.iter().filter(|m| m.problem == *p && verdict(run, m).is_ok()).count();
     let drawn = |p: &&Problem| along.includes(p) && valid(p) > 0;
     let main = run.main_problem().filter(drawn);

@@ -5,7 +5,7 @@ use crate::draw::{
     Axis, Chart, ChartError, DASHES, Frame, Lines, MARKERS, MAX_ENTRIES, MarkData, Marker, Options, Paint, Series,
     Stroke, Table, VERMILLION,
 };
-use crate::record::{Kind, device, heading, joined, label, name};
+use crate::record::{RunnerKind, device, heading, joined, label, name};
 use warpbook_record::{Course, Problem, Run, StepValue, TrainLog};
 
 /// An axis is logarithmic if its largest value is more than this many times its smallest.
@@ -15,7 +15,7 @@ const LOG_FROM: f64 = 10.0;
 pub(crate) struct Watched<'a> {
     pub(crate) course: &'a Course,
     /// Kind of the training's rung.
-    pub(crate) kind: Kind,
+    pub(crate) kind: RunnerKind,
     /// Data that all marks of the training share.
     pub(crate) data: MarkData,
     /// Name that distinguishes the training from the others; empty if it is the only one.
@@ -33,7 +33,12 @@ pub(crate) fn watched<'a>(run: &'a Run, problem: &Problem) -> Vec<Watched<'a>> {
     let named = |log: &TrainLog| if several { name(run, &log.rung) } else { String::new() };
     let data = |log: &TrainLog| MarkData { rung: log.rung.clone(), ..MarkData::of_problem(problem) };
     logs.into_iter()
-        .map(|(log, course)| Watched { course, kind: Kind::of_rung(run, &log.rung), data: data(log), name: named(log) })
+        .map(|(log, course)| Watched {
+            course,
+            kind: RunnerKind::of_rung(run, &log.rung),
+            data: data(log),
+            name: named(log),
+        })
         .collect()
 }
 
@@ -91,10 +96,10 @@ fn values_axis(values: impl Iterator<Item = f64> + Clone) -> (Axis, &'static str
 }
 
 /// A cell of a table: step, column and text.
-type Cell = (u64, usize, String);
+type StepCell = (u64, usize, String);
 
 /// Makes one row for each step; if two cells have the same place, the last one is used.
-fn table(headers: Vec<String>, mut cells: Vec<Cell>) -> Table {
+fn table(headers: Vec<String>, mut cells: Vec<StepCell>) -> Table {
     let columns = headers.len();
     let mut table = Table::new(std::iter::once("step".to_owned()).chain(headers));
     cells.sort_by_key(|c| c.0);
@@ -106,7 +111,7 @@ fn table(headers: Vec<String>, mut cells: Vec<Cell>) -> Table {
     table
 }
 
-fn cells<'a>(lists: impl Iterator<Item = &'a [StepValue]>) -> Vec<Cell> {
+fn cells<'a>(lists: impl Iterator<Item = &'a [StepValue]>) -> Vec<StepCell> {
     let cells_of = |(i, list): (usize, &'a [StepValue])| list.iter().map(move |p| (p.step, i, figure(p.value)));
     lists.enumerate().flat_map(cells_of).collect()
 }

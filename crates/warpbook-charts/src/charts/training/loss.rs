@@ -4,7 +4,7 @@ use crate::draw::{
     Axis, Chart, ChartError, DASHES, Frame, Lines, MARKERS, MAX_ENTRIES, MarkData, Options, Paint, Series, Stroke,
     Table, clean,
 };
-use crate::record::{Kind, device, divergence, heading, joined, label, name};
+use crate::record::{RunnerKind, device, divergence, heading, joined, label, name};
 use warpbook_record::{LossPoint, Problem, Run, TrainLog};
 
 /// Relative difference below which two curves are drawn as one.
@@ -141,7 +141,7 @@ fn line(run: &Run, by: By, number: usize, group: &[&TrainLog]) -> Series {
         label.push(format!("({} alike within 0.1 %)", group.len()));
     }
     let ended = divergence(group[0]);
-    let tones = Kind::of_rung(run, &group[0].rung).tones();
+    let tones = RunnerKind::of_rung(run, &group[0].rung).tones();
     let tone = tones[number % tones.len()];
     label.extend(ended.clone());
     let broken = ended.filter(|_| group[0].losses.iter().any(|p| !p.loss.is_finite()));

@@ -79,7 +79,7 @@ const NARROW_PLOT: f64 = 250.0;
 /// Number of points above which a line is thinned out by columns of pixels.
 const MOST_POINTS: usize = 2000;
 
-struct Plot {
+struct PlotArea {
     width: f64,
     /// Distance from the plot to the samples.
     leader: f64,
@@ -89,7 +89,7 @@ struct Plot {
     bottom: f64,
 }
 
-impl Plot {
+impl PlotArea {
     fn area(&self) -> Area {
         Area { left: self.left, top: self.top, right: self.right, bottom: self.bottom }
     }
@@ -128,7 +128,7 @@ impl Lines {
         let above = lines(&y_caption, width - 2.0 * MARGIN) + 6.0;
         let axis = 24.0 + lines(&x_caption, right - left);
         frame.draw(above + height + axis + below, |canvas, top| {
-            let plot = Plot { width, leader, left, right, top: top + above, bottom: top + above + height };
+            let plot = PlotArea { width, leader, left, right, top: top + above, bottom: top + above + height };
             let place = |(a, b): (f64, f64)| (x.place(a, plot.left, plot.right), y.place(b, plot.bottom, plot.top));
             canvas.wrapped(&y_caption, width - 2.0 * MARGIN, 3, (MARGIN, top + 6.0), Font::SMALL)?;
             for t in &y.ticks {
@@ -207,7 +207,7 @@ fn draw_guides<'a>(
     canvas: &Canvas<'_>,
     guides: impl Iterator<Item = (&'a str, (Xy, Xy))>,
     drawn: &[Placed],
-    plot: &Plot,
+    plot: &PlotArea,
 ) -> Drawn {
     let area = plot.area();
     let seen: Vec<(&str, (Xy, Xy))> = guides.filter_map(|(n, line)| Some((n, area.clip(line)?))).collect();
@@ -313,7 +313,7 @@ fn draw_key(canvas: &Canvas<'_>, s: &Series, (left, top): Xy, width: f64) -> Dra
 }
 
 /// Draws a cross where a line breaks off, with the reason unless another text is in the way; the label has the reason, too.
-fn draw_breaks(canvas: &Canvas<'_>, series: &[Series], drawn: &[Placed], plot: &Plot) -> Drawn {
+fn draw_breaks(canvas: &Canvas<'_>, series: &[Series], drawn: &[Placed], plot: &PlotArea) -> Drawn {
     let mut taken: Vec<(f64, f64, f64)> = Vec::new();
     for (s, placed) in series.iter().zip(drawn) {
         let Some(((x, y), why)) = placed.seen.last().copied().zip(s.broken.as_ref()) else { continue };
@@ -332,7 +332,7 @@ fn draw_breaks(canvas: &Canvas<'_>, series: &[Series], drawn: &[Placed], plot: &
 }
 
 /// Draws the names to the right, each as near as possible to its line's end.
-fn draw_labels(canvas: &Canvas<'_>, series: &[Series], drawn: &[Placed], plot: &Plot) -> Drawn {
+fn draw_labels(canvas: &Canvas<'_>, series: &[Series], drawn: &[Placed], plot: &PlotArea) -> Drawn {
     let named = series.iter().zip(drawn).filter(|(s, _)| !s.is_rest);
     let (series, seen): (Vec<&Series>, Vec<Vec<Xy>>) = named.map(|(s, p)| (s, p.seen.clone())).unzip();
     let end = |i: usize| seen[i].last().copied().unwrap_or((plot.right, plot.bottom));
@@ -348,7 +348,7 @@ fn draw_labels(canvas: &Canvas<'_>, series: &[Series], drawn: &[Placed], plot: &
 }
 
 /// Draws an entry of the legend: a leader from the line's end, a sample, and the names.
-fn draw_label(canvas: &Canvas<'_>, s: &Series, (x, y): Xy, (top, height): (f64, f64), plot: &Plot) -> Drawn {
+fn draw_label(canvas: &Canvas<'_>, s: &Series, (x, y): Xy, (top, height): (f64, f64), plot: &PlotArea) -> Drawn {
     let sample = plot.right + plot.leader;
     let middle = top + height / 2.0;
     let leader = Stroke::new(Paint { alpha: 0.35, ..Paint::INK }, 0.8);

@@ -1,6 +1,6 @@
 //! A convolution of images with two layouts: channel by channel, or pixel by pixel.
 
-use crate::guide::halves::Work;
+use crate::guide::halves::PairWork;
 use crate::guide::prepared::Arrays;
 use rayon::prelude::*;
 use warpbook_data::parallel::collect;
@@ -33,12 +33,12 @@ fn geometry(batch: usize) -> Geometry {
 }
 
 /// Returns the work of a convolution of a batch in 16-bit types.
-pub(in crate::guide) fn work(batch: u64) -> Work {
+pub(in crate::guide) fn work(batch: u64) -> PairWork {
     let g = geometry(batch as usize);
     let (x, weight) = (g.input_len() as u64, g.weight_len() as u64);
     // The number of filters equals the number of channels, and each pixel has an output, so y is as large as x.
     let y = x;
-    Work {
+    PairWork {
         n: batch,
         inputs: x + weight,
         outputs: y,
@@ -51,7 +51,7 @@ pub(in crate::guide) fn work(batch: u64) -> Work {
 }
 
 /// Returns the input, which consists of -1, 0 and 1, so that sums of 576 products are exact in every data type.
-pub(in crate::guide) fn ternary(work: &Work) -> Vec<f32> {
+pub(in crate::guide) fn ternary(work: &PairWork) -> Vec<f32> {
     collect(work.inputs as usize, &|i| (((i as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 40) % 3) as f32 - 1.0)
 }
 
@@ -61,7 +61,7 @@ fn parts(x: &[f32], batch: usize) -> (&[f32], &[f32]) {
 }
 
 /// Computes y `[batch][height][width][filters]` directly from the definition. All sums are exact.
-pub(in crate::guide) fn want(x: &[f32], work: &Work, _: u64) -> Vec<f64> {
+pub(in crate::guide) fn want(x: &[f32], work: &PairWork, _: u64) -> Vec<f64> {
     let (x, weight) = parts(x, work.n as usize);
     let pixels = work.n as usize * EDGE * EDGE;
     let filters = |pixel: usize| {

@@ -1,7 +1,7 @@
 //! A chain of operations that is compiled at run time.
 
 use crate::guide::expression::Expression;
-use crate::guide::halves::Work;
+use crate::guide::halves::PairWork;
 use crate::guide::launch::queue;
 use crate::guide::prepared::Arrays;
 use warpbook_lab::experiment::{Candidate, Details, on_gpu};
@@ -14,11 +14,11 @@ fn chain() -> Result<Expression> {
     Expression::parse(CHAIN).map_err(Error::Setting)
 }
 
-pub(in crate::guide) fn work(n: u64) -> Work {
-    Work::each(n, chain().map_or(0, |chain| chain.operations()))
+pub(in crate::guide) fn work(n: u64) -> PairWork {
+    PairWork::each(n, chain().map_or(0, |chain| chain.operations()))
 }
 
-pub(in crate::guide) fn want(x: &[f32], _: &Work, _: u64) -> Vec<f64> {
+pub(in crate::guide) fn want(x: &[f32], _: &PairWork, _: u64) -> Vec<f64> {
     // If the chain did not parse, every comparison would fail.
     let chain = chain().ok();
     x.iter().map(|x| chain.as_ref().map_or(f64::NAN, |chain| chain.at(f64::from(*x)))).collect()

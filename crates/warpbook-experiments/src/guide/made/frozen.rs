@@ -1,7 +1,7 @@
 //! Inference with a small network: one operation after another, or frozen, saved and loaded.
 
 use super::{failure, in_region};
-use crate::guide::halves::Work;
+use crate::guide::halves::PairWork;
 use crate::guide::prepared::Arrays;
 use std::cell::RefCell;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -39,12 +39,12 @@ fn saved_and_loaded() -> Result<Frozen> {
 }
 
 /// Returns the work of `passes` forward passes with a batch.
-pub(in crate::guide) fn work(batch: u64, passes: u64) -> Work {
+pub(in crate::guide) fn work(batch: u64, passes: u64) -> PairWork {
     let [inputs, hidden, outputs] = WIDTHS.map(|w| w as u64);
     let weights = 4 * (inputs * hidden + hidden + hidden * outputs + outputs);
     // Each pixel is one byte.
     let bytes = batch * (inputs + 4 * outputs);
-    Work {
+    PairWork {
         n: passes,
         inputs: batch * inputs,
         outputs: batch * outputs,
@@ -57,12 +57,12 @@ pub(in crate::guide) fn work(batch: u64, passes: u64) -> Work {
 }
 
 /// Returns pixel values from 0 to 255, computed from their index.
-pub(in crate::guide) fn pixels(work: &Work) -> Vec<f32> {
+pub(in crate::guide) fn pixels(work: &PairWork) -> Vec<f32> {
     (0..work.inputs).map(|i| (i.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 56) as f32).collect()
 }
 
 /// Computes the expected outputs in f64.
-pub(in crate::guide) fn want(x: &[f32], work: &Work, _: u64) -> Vec<f64> {
+pub(in crate::guide) fn want(x: &[f32], work: &PairWork, _: u64) -> Vec<f64> {
     let Ok(recipe) = recipe() else { return vec![f64::NAN; work.outputs as usize] };
     let weights = Weights::init(&recipe.network, 1);
     let [w1, b1, w2, b2] = [0, 1, 2, 3].map(|i| weights.values()[i].as_slice());

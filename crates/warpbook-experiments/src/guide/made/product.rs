@@ -1,6 +1,6 @@
 //! The matrix product in several data types, and with several inputs.
 
-use crate::guide::halves::Work;
+use crate::guide::halves::PairWork;
 use crate::guide::prepared::Arrays;
 use warpbook_data::parallel::collect;
 use warpbook_data::philox::gaussian;
@@ -29,8 +29,8 @@ fn alpha(n: usize) -> f32 {
 }
 
 /// Returns the work of an n x n product with this many bytes per element.
-pub(in crate::guide) const fn work(n: u64, bytes: u64) -> Work {
-    Work {
+pub(in crate::guide) const fn work(n: u64, bytes: u64) -> PairWork {
+    PairWork {
         n,
         inputs: 2 * n * n,
         outputs: n * n,
@@ -43,12 +43,12 @@ pub(in crate::guide) const fn work(n: u64, bytes: u64) -> Work {
 }
 
 /// Draws both matrices from a standard normal distribution.
-pub(in crate::guide) fn gaussians(work: &Work) -> Vec<f32> {
+pub(in crate::guide) fn gaussians(work: &PairWork) -> Vec<f32> {
     collect(work.inputs as usize, &|i| gaussian(1, i as u64, 0))
 }
 
 /// Computes the checked rows of C in f64 from unrounded inputs.
-pub(in crate::guide) fn want(x: &[f32], work: &Work, _: u64) -> Vec<f64> {
+pub(in crate::guide) fn want(x: &[f32], work: &PairWork, _: u64) -> Vec<f64> {
     let n = work.n as usize;
     let (a, b) = x.split_at(n * n);
     let row = |r: usize| {

@@ -1,7 +1,7 @@
 //! Training steps: with and without checkpointing, and with several ways of loading samples.
 
 use super::{failure, in_region};
-use crate::guide::halves::Work;
+use crate::guide::halves::PairWork;
 use crate::guide::prepared::Arrays;
 use std::cell::RefCell;
 use warpbook_data::Dataset;
@@ -18,7 +18,7 @@ use warpbook_record::Check;
 const STEPS: u64 = 16;
 
 /// A training run whose next steps are timed.
-struct Steps<'p> {
+struct TrainingSteps<'p> {
     trainer: RefCell<Trainer>,
     /// The stream that the host waits for; `None` on the CPU.
     stream: Option<&'p Stream>,
@@ -29,7 +29,7 @@ struct Steps<'p> {
     error: Option<String>,
 }
 
-impl Candidate for Steps<'_> {
+impl Candidate for TrainingSteps<'_> {
     fn stream(&self) -> Option<&Stream> {
         self.stream
     }
@@ -106,14 +106,14 @@ fn deep_recipe(layers: usize, segments: usize) -> Result<Recipe> {
 }
 
 /// Returns the work of a training step with this many layers.
-pub(in crate::guide) fn deep_work(layers: u64) -> Work {
+pub(in crate::guide) fn deep_work(layers: u64) -> PairWork {
     let [layers, channels, batch] = sizes(layers as usize);
     let recipe = deep_recipe(layers, 1).map(|r| (r.network.parameter_count() as u64, r.network.training_flops()));
     let (parameters, flops) = recipe.unwrap_or_default();
     // The forward pass writes the activations of each layer and its ReLU, and the backward pass reads them.
     let activations = (4 * 2 * layers * channels * 16 * 16 * batch) as u64;
     let bytes = 2 * activations + 16 * parameters;
-    Work {
+    PairWork {
         n: layers as u64,
         inputs: 1,
         outputs: parameters,
@@ -136,7 +136,7 @@ fn first_gradients(place: &Place, recipe: Recipe, set: &Dataset) -> Result<(Vec<
 }
 
 /// Computes the gradients of the first step on the CPU without checkpointing, relative to the largest gradient.
-pub(in crate::guide) fn deep_want(_: &[f32], work: &Work, _: u64) -> Vec<f64> {
+pub(in crate::guide) fn deep_want(_: &[f32], work: &PairWork, _: u64) -> Vec<f64> {
     let train = || -> Result<Vec<f64>> {
         let recipe = deep_recipe(work.n as usize, 1)?;
         let set = images(recipe.batch, [1, 16, 16], 10)?;
@@ -195,7 +195,7 @@ pub(in crate::guide) fn deep_steps(arrays: &Arrays, on_gpu: bool, saves: Saves) 
     );
     let stream = if on_gpu { Some(&arrays.on_gpu()?.stream) } else { None };
     let error = differs.then(|| "the gradients are not bit for bit equal to a training without checkpoints".to_owned());
-    Ok(Box::new(Steps { trainer: RefCell::new(trainer), stream, steps: 1, one_by_one: false, check, error }))
+    Ok(Box::new(TrainingSteps { trainer: RefCell::new(trainer), stream, steps: 1, one_by_one: false, check, error }))
 }
 
 /// Returns the recipe for timing the loader, with little arithmetic on large images.
@@ -210,10 +210,10 @@ fn fed(batch: usize) -> Result<Recipe> {
 const BATCHES: usize = 4;
 
 /// Returns the work of the timed steps with a batch size.
-pub(in crate::guide) fn fed_work(batch: u64) -> Work {
+pub(in crate::guide) fn fed_work(batch: u64) -> PairWork {
     let flops = fed(1).map_or(0, |r| r.network.training_flops());
     let image = 3 * 64 * 64;
-    Work {
+    PairWork {
         n: batch,
         inputs: 1,
         outputs: STEPS,
@@ -233,7 +233,7 @@ fn losses(trainer: &mut Trainer, set: &Dataset) -> std::result::Result<Vec<f64>,
 }
 
 /// Computes the expected losses on the CPU.
-pub(in crate::guide) fn fed_want(_: &[f32], work: &Work, _: u64) -> Vec<f64> {
+pub(in crate::guide) fn fed_want(_: &[f32], work: &PairWork, _: u64) -> Vec<f64> {
     let train = || -> Result<Vec<f64>> {
         let set = images(BATCHES * work.n as usize, [3, 64, 64], 10)?;
         let mut trainer = Trainer::on(&Place::Cpu, fed(work.n as usize)?, &set, None).map_err(failure)?;
@@ -258,7 +258,7 @@ pub(in crate::guide) fn fed_steps(
     let what = "the losses of the first steps on the CPU, whose samples lie in its memory";
     let check = Check::over(what, found.into_iter().zip(arrays.want.iter().copied()), 1.0, arrays.tolerance());
     let stream = if loader.is_some() { Some(&arrays.on_gpu()?.stream) } else { None };
-    Ok(Box::new(Steps { trainer: RefCell::new(trainer), stream, steps: STEPS, one_by_one, check, error: None }))
+    Ok(Box::new(TrainingSteps { trainer: RefCell::new(trainer), stream, steps: STEPS, one_by_one, check, error: None }))
 }
 
 /// Profiles two training steps on a GPU, after a few others: either the host waits for each step and memory is

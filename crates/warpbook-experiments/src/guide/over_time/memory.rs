@@ -25,7 +25,7 @@ pub(in crate::guide) fn record(shown: &Shown<'_>, rungs: &[(&'static str, bool)]
         let mut found = Timelines::default();
         let run = a_run(shown, &arrays, rung)?;
         found.profiled.push(profiled(rung, shown.problem, run));
-        let Matrices { spans, memory } = matrices(shown.device, edge, pooled)?;
+        let MatrixTimeline { spans, memory } = matrices(shown.device, edge, pooled)?;
         found.spans.extend(spans.into_iter().map(|step| step.span(rung, &problem)));
         found.profiled.push(profiled(rung, &problem, memory));
         Ok(found)
@@ -106,14 +106,14 @@ impl Step {
     }
 }
 
-struct Matrices {
+struct MatrixTimeline {
     spans: Vec<Step>,
     memory: Vec<MemoryAt>,
 }
 
 /// Records the memory of one matrix that is dropped and released, then of two matrices and their product. Without a
 /// pool, dropped memory returns to the driver at once.
-fn matrices(device: &CudaDevice, edge: u32, pooled: bool) -> Result<Matrices> {
+fn matrices(device: &CudaDevice, edge: u32, pooled: bool) -> Result<MatrixTimeline> {
     let len = edge as usize * edge as usize;
     device.ensure_free(format!("Three matrices of {edge} x {edge} in fp32"), 12 * len as u64)?;
     let stream = device.stream()?;
@@ -165,7 +165,7 @@ fn matrices(device: &CudaDevice, edge: u32, pooled: bool) -> Result<Matrices> {
         returned()
     })?;
     step("release", &mut || release())?;
-    Ok(Matrices { spans, memory: watch.end() })
+    Ok(MatrixTimeline { spans, memory: watch.end() })
 }
 
 /// A matrix product that is compiled before the recording begins.

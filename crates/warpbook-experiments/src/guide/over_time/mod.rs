@@ -6,7 +6,7 @@ pub(super) mod memory;
 pub(super) mod power;
 
 use super::Pair;
-use super::halves::Work;
+use super::halves::PairWork;
 use warpbook_device::CudaDevice;
 use warpbook_lab::activity::Timelines;
 use warpbook_lab::{Error, Lab, Result};
@@ -21,7 +21,7 @@ pub(super) struct Shown<'s> {
     pub device: &'s CudaDevice,
     pub pair: &'static Pair,
     pub problem: &'s Problem,
-    pub work: Work,
+    pub work: PairWork,
     /// True if the recording should be short.
     pub quick: bool,
     pub measured: &'s Run,

@@ -2,7 +2,7 @@
 //! lesson 01, and the power of lesson 43.
 
 use super::{Pair, its_own};
-use crate::guide::halves::{Place, Work};
+use crate::guide::halves::{PairDevice, PairWork};
 use crate::guide::made::training::{self, Saves};
 use crate::guide::made::{convolution, product};
 use crate::guide::over_time::power;
@@ -10,9 +10,9 @@ use warpbook_nn::ops::Layout;
 use warpbook_nn::ops::conv2d::cuda::Method;
 use warpbook_record::{Dtype, Quantity};
 
-const GPU: Place = Place::Gpu(7, 5);
+const GPU: PairDevice = PairDevice::Gpu(7, 5);
 /// Ampere GPUs are the first with tf32 and bf16.
-const AMPERE: Place = Place::Gpu(8, 0);
+const AMPERE: PairDevice = PairDevice::Gpu(8, 0);
 
 pub(super) static PRECISION: Pair = Pair {
     name: "precision",
@@ -48,7 +48,7 @@ pub(super) static PRECISION: Pair = Pair {
         its_own("04_bf16", "bf16", "Seven bits after the point, the range of fp32.", AMPERE, |a| {
             product::in_type(a, Dtype::Bf16)
         }),
-        its_own("cpu_fp32", "CPU, fp32", "By all threads.", Place::Cpu, product::on_the_cpu),
+        its_own("cpu_fp32", "CPU, fp32", "By all threads.", PairDevice::Cpu, product::on_the_cpu),
     ],
 };
 
@@ -84,10 +84,10 @@ pub(super) static LAYOUT: Pair = Pair {
         its_own("03_shifted_windows", "Channels last, shifted windows", "What NHWC allows on Hopper.", GPU, |a| {
             convolution::on_the_gpu(a, Method::ShiftedWindows, Layout::Nhwc)
         }),
-        its_own("cpu_nchw", "CPU, channels first", "The channels of a pixel lie apart.", Place::Cpu, |a| {
+        its_own("cpu_nchw", "CPU, channels first", "The channels of a pixel lie apart.", PairDevice::Cpu, |a| {
             convolution::on_the_cpu(a, Layout::Nchw)
         }),
-        its_own("cpu_nhwc", "CPU, channels last", "The channels of a pixel lie together.", Place::Cpu, |a| {
+        its_own("cpu_nhwc", "CPU, channels last", "The channels of a pixel lie together.", PairDevice::Cpu, |a| {
             convolution::on_the_cpu(a, Layout::Nhwc)
         }),
     ],
@@ -108,7 +108,7 @@ pub(super) static POWER: Pair = Pair {
     shown: 8192,
     work: |size, _| {
         let one = product::work(size, 2);
-        Work {
+        PairWork {
             flops: product::REPEATED * one.flops,
             bytes: product::REPEATED * one.bytes,
             written_bytes: product::REPEATED * one.written_bytes,
@@ -126,10 +126,12 @@ pub(super) static POWER: Pair = Pair {
             product::repeated(a, false)
         }),
         its_own("02_zeros", "Zeros", "No bit ever changes.", AMPERE, |a| product::repeated(a, true)),
-        its_own("cpu_gaussian", "CPU, Gaussian numbers", "By all threads, in fp32.", Place::Cpu, |a| {
+        its_own("cpu_gaussian", "CPU, Gaussian numbers", "By all threads, in fp32.", PairDevice::Cpu, |a| {
             product::repeated_on_the_cpu(a, false)
         }),
-        its_own("cpu_zeros", "CPU, zeros", "The same of zeros.", Place::Cpu, |a| product::repeated_on_the_cpu(a, true)),
+        its_own("cpu_zeros", "CPU, zeros", "The same of zeros.", PairDevice::Cpu, |a| {
+            product::repeated_on_the_cpu(a, true)
+        }),
     ],
 };
 
@@ -163,10 +165,10 @@ pub(super) static CHECKPOINTING: Pair = Pair {
         its_own("02_checkpointed", "Checkpointed", "network.checkpointed(segments).", GPU, |a| {
             training::deep_steps(a, true, Saves::Segments)
         }),
-        its_own("cpu_kept", "CPU, all activations kept", "By all threads.", Place::Cpu, |a| {
+        its_own("cpu_kept", "CPU, all activations kept", "By all threads.", PairDevice::Cpu, |a| {
             training::deep_steps(a, false, Saves::Nothing)
         }),
-        its_own("cpu_checkpointed", "CPU, checkpointed", "By all threads.", Place::Cpu, |a| {
+        its_own("cpu_checkpointed", "CPU, checkpointed", "By all threads.", PairDevice::Cpu, |a| {
             training::deep_steps(a, false, Saves::Segments)
         }),
     ],
@@ -204,10 +206,10 @@ pub(super) static ACCUMULATION: Pair = Pair {
             GPU,
             |a| training::deep_steps(a, true, Saves::Parts),
         ),
-        its_own("cpu_at_once", "CPU, the whole batch", "By all threads.", Place::Cpu, |a| {
+        its_own("cpu_at_once", "CPU, the whole batch", "By all threads.", PairDevice::Cpu, |a| {
             training::deep_steps(a, false, Saves::Nothing)
         }),
-        its_own("cpu_accumulated", "CPU, accumulated", "By all threads.", Place::Cpu, |a| {
+        its_own("cpu_accumulated", "CPU, accumulated", "By all threads.", PairDevice::Cpu, |a| {
             training::deep_steps(a, false, Saves::Parts)
         }),
     ],

@@ -1,7 +1,7 @@
 //! Pairs about many small kernels versus a few large ones: lesson 42.
 
 use super::{Pair, cpu, host, its_own, made, scattered};
-use crate::guide::halves::{Place, Program, Work};
+use crate::guide::halves::{PairDevice, PairWork, Program};
 use crate::guide::made::expression::{self, Compiled};
 use crate::guide::made::frozen::{self, Passes};
 use warpbook_data::parallel::collect;
@@ -25,7 +25,7 @@ pub(super) static FUSION: Pair = Pair {
     sizes: &[1 << 10, 1 << 14, 1 << 18, 1 << 22, 1 << 26],
     quick: &[1 << 10, 1 << 16],
     shown: 1 << 14,
-    work: |size, _| Work::each(size, 2 * OPERATIONS).with(OPERATIONS),
+    work: |size, _| PairWork::each(size, 2 * OPERATIONS).with(OPERATIONS),
     input: |work| made(work, scattered),
     want: |x, _, _| {
         let operation = |v: f64, k: u64| if k.is_multiple_of(2) { v * 0.9 + 0.1 } else { v.max(0.0) };
@@ -93,17 +93,17 @@ pub(super) static JIT_EXPRESSION: Pair = Pair {
     counters: &[],
     over_time: None,
     halves: &[
-        its_own("01_first_call", "First call", "Nobody has compiled it.", Place::Gpu(7, 5), |a| {
+        its_own("01_first_call", "First call", "Nobody has compiled it.", PairDevice::Gpu(7, 5), |a| {
             expression::on_the_gpu(a, Compiled::Anew)
         }),
         its_own(
             "02_next_process",
             "Found on disk",
             "As in the next process: read and loaded, not compiled.",
-            Place::Gpu(7, 5),
+            PairDevice::Gpu(7, 5),
             |a| expression::on_the_gpu(a, Compiled::OnDisk),
         ),
-        its_own("03_later_calls", "Later calls", "It is loaded.", Place::Gpu(7, 5), |a| {
+        its_own("03_later_calls", "Later calls", "It is loaded.", PairDevice::Gpu(7, 5), |a| {
             expression::on_the_gpu(a, Compiled::Loaded)
         }),
         cpu("cpu_arrays", "CPU, array by array", "Every operation makes a new array.", |x, y, _, _| {
@@ -141,23 +141,27 @@ pub(super) static SMALL_NETWORK: Pair = Pair {
             "01_operations",
             "Operation by operation",
             "A launch for each, biases and ReLUs too.",
-            Place::Gpu(7, 5),
+            PairDevice::Gpu(7, 5),
             |a| frozen::on_the_gpu(a, Passes::Operations),
         ),
         its_own(
             "02_fused",
             "Fused, launch by launch",
             "Biases and ReLUs are in the products.",
-            Place::Gpu(7, 5),
+            PairDevice::Gpu(7, 5),
             |a| frozen::on_the_gpu(a, Passes::Fused),
         ),
-        its_own("03_frozen", "Frozen, as one graph", "Saved and loaded again.", Place::Gpu(7, 5), |a| {
+        its_own("03_frozen", "Frozen, as one graph", "Saved and loaded again.", PairDevice::Gpu(7, 5), |a| {
             frozen::on_the_gpu(a, Passes::Graph)
         }),
-        its_own("cpu_anew", "CPU, made ready each time", "Memory and weights anew in each pass.", Place::Cpu, |a| {
-            frozen::on_the_cpu(a, false)
-        }),
-        its_own("cpu_kept", "CPU, made ready once", "Saved and loaded again.", Place::Cpu, |a| {
+        its_own(
+            "cpu_anew",
+            "CPU, made ready each time",
+            "Memory and weights anew in each pass.",
+            PairDevice::Cpu,
+            |a| frozen::on_the_cpu(a, false),
+        ),
+        its_own("cpu_kept", "CPU, made ready once", "Saved and loaded again.", PairDevice::Cpu, |a| {
             frozen::on_the_cpu(a, true)
         }),
     ],

@@ -1,7 +1,7 @@
 //! Pairs about memory allocation: lesson 41.
 
 use super::{Pair, cpu, host, made, scattered};
-use crate::guide::halves::{Program, Work};
+use crate::guide::halves::{PairWork, Program};
 use crate::guide::over_time::memory as over_time;
 use warpbook_kernels::guide as kernels;
 use warpbook_record::Quantity;
@@ -19,12 +19,12 @@ pub(super) static ALLOCATION: Pair = Pair {
     sizes: &[1 << 10, 1 << 14, 1 << 18, 1 << 22, 1 << 26],
     quick: &[1 << 10, 1 << 18],
     shown: 1 << 18,
-    work: |size, _| Work {
+    work: |size, _| PairWork {
         bytes: 160 * size,
         written_bytes: 80 * size,
         // The input, the output and one intermediate array exist at the same time.
         array_bytes: 12 * size,
-        ..Work::each(size, 20)
+        ..PairWork::each(size, 20)
     },
     input: |work| made(work, scattered),
     want: |x, _, _| x.iter().map(|v| 4.0 * f64::from(*v)).collect(),

@@ -8,7 +8,7 @@ mod transfers;
 mod waiting;
 
 use super::Pair;
-use super::halves::{Half, How, Make, OnCpu, Place, Program, Work};
+use super::halves::{CpuFunction, Half, How, Make, PairDevice, PairWork, Program};
 use warpbook_data::parallel::collect;
 
 /// All pairs of the guide.
@@ -45,7 +45,7 @@ fn scattered(i: u64) -> f32 {
 }
 
 /// Returns an input whose elements are computed from their index.
-fn made(work: &Work, of: fn(u64) -> f32) -> Vec<f32> {
+fn made(work: &PairWork, of: fn(u64) -> f32) -> Vec<f32> {
     collect(work.inputs as usize, &|i| of(i as u64))
 }
 
@@ -54,11 +54,11 @@ fn small(i: u64) -> f32 {
     (scattered(i).abs() * 4.0).floor().min(3.0)
 }
 
-fn doubled(x: &[f32], _: &Work, _: u64) -> Vec<f64> {
+fn doubled(x: &[f32], _: &PairWork, _: u64) -> Vec<f64> {
     x.iter().map(|v| 2.0 * f64::from(*v)).collect()
 }
 
-fn same(x: &[f32], _: &Work, _: u64) -> Vec<f64> {
+fn same(x: &[f32], _: &PairWork, _: u64) -> Vec<f64> {
     x.iter().map(|v| f64::from(*v)).collect()
 }
 
@@ -99,7 +99,7 @@ const fn up_to(most: u64, mut half: Half) -> Half {
 }
 
 /// Creates a half for which the pair itself makes the candidate.
-const fn its_own(id: &'static str, title: &'static str, idea: &'static str, place: Place, make: Make) -> Half {
+const fn its_own(id: &'static str, title: &'static str, idea: &'static str, place: PairDevice, make: Make) -> Half {
     Half { id, title, idea, how: How::Made { place, make }, most: u64::MAX }
 }
 
@@ -113,11 +113,11 @@ const fn host(
     Half { id, title, idea, how: How::Host { spec, program }, most: u64::MAX }
 }
 
-const fn cpu(id: &'static str, title: &'static str, idea: &'static str, run: OnCpu) -> Half {
+const fn cpu(id: &'static str, title: &'static str, idea: &'static str, run: CpuFunction) -> Half {
     Half { id, title, idea, how: How::Cpu { run, all_threads: false }, most: u64::MAX }
 }
 
 /// Creates a half that runs on all CPU threads.
-const fn cpus(id: &'static str, title: &'static str, idea: &'static str, run: OnCpu) -> Half {
+const fn cpus(id: &'static str, title: &'static str, idea: &'static str, run: CpuFunction) -> Half {
     Half { id, title, idea, how: How::Cpu { run, all_threads: true }, most: u64::MAX }
 }

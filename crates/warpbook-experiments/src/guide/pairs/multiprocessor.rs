@@ -1,7 +1,7 @@
 //! Pairs about cache lines, banks and warps: lessons 01 and 02.
 
 use super::{Pair, adding, cpu, cpus, doubled, kernel, made, one_each, one_for_four, one_for_two, scattered, small};
-use crate::guide::halves::Work;
+use crate::guide::halves::PairWork;
 use rayon::prelude::*;
 use std::sync::atomic::{AtomicU32, Ordering};
 use warpbook_data::parallel::collect;
@@ -23,7 +23,7 @@ pub(super) static COALESCING: Pair = Pair {
     sizes: &[1, 2, 4, 8, 16, 32],
     quick: &[1, 8, 32],
     shown: 32,
-    work: |size, quick| Work::each(if quick { 1 << 20 } else { 1 << 25 }, 1).with(size),
+    work: |size, quick| PairWork::each(if quick { 1 << 20 } else { 1 << 25 }, 1).with(size),
     input: |work| made(work, scattered),
     want: doubled,
     tolerance: 0.0,
@@ -60,7 +60,7 @@ pub(super) static BANK_CONFLICTS: Pair = Pair {
     sizes: &[512, 1024, 2048, 4096, 8192],
     quick: &[256, 512, 1024],
     shown: 4096,
-    work: |size, _| Work::each(size * size, 0).with(size),
+    work: |size, _| PairWork::each(size * size, 0).with(size),
     input: |work| made(work, scattered),
     want: |x, _, size| {
         let edge = size as usize;
@@ -132,7 +132,7 @@ pub(super) static DIVERGENCE: Pair = Pair {
     sizes: &[1, 2, 4, 8, 16, 32],
     quick: &[1, 4, 32],
     shown: 32,
-    work: |size, quick| Work::each(if quick { 1 << 18 } else { 1 << 22 }, 128).with(size),
+    work: |size, quick| PairWork::each(if quick { 1 << 18 } else { 1 << 22 }, 128).with(size),
     input: |work| made(work, scattered),
     want: |x, _, kinds| collect(x.len(), &|i| steps(x[i], i as u64 % kinds)),
     tolerance: 128.0 * f32::EPSILON as f64,
@@ -183,8 +183,14 @@ pub(super) static REDUCTION: Pair = Pair {
     quick: &[1 << 12, 1 << 16, 1 << 20],
     shown: 1 << 20,
     work: |size, _| {
-        Work { outputs: 1, bytes: 4 * size + 4, written_bytes: 4, array_bytes: 4 * size + 4, ..Work::each(size, 1) }
-            .with(size)
+        PairWork {
+            outputs: 1,
+            bytes: 4 * size + 4,
+            written_bytes: 4,
+            array_bytes: 4 * size + 4,
+            ..PairWork::each(size, 1)
+        }
+        .with(size)
     },
     input: |work| made(work, small),
     want: |x, _, _| vec![x.iter().map(|v| f64::from(*v)).sum()],
@@ -235,7 +241,7 @@ pub(super) static VECTOR_LOADS: Pair = Pair {
     sizes: &[1 << 14, 1 << 16, 1 << 18, 1 << 20, 1 << 22, 1 << 24, 1 << 26],
     quick: &[1 << 14, 1 << 18],
     shown: 1 << 22,
-    work: |size, _| Work::each(size, 1).with(size),
+    work: |size, _| PairWork::each(size, 1).with(size),
     input: |work| made(work, scattered),
     want: doubled,
     tolerance: 0.0,

@@ -1,7 +1,7 @@
 //! Pairs about the link between host and device: lesson 40.
 
 use super::{Pair, cpu, cpus, host, its_own, made, same, scattered, small};
-use crate::guide::halves::{Place, Program, Work};
+use crate::guide::halves::{PairDevice, PairWork, Program};
 use crate::guide::made::training::{self, RESIDENT, from_host};
 use crate::guide::over_time::loading;
 use rayon::prelude::*;
@@ -21,7 +21,7 @@ pub(super) static MADE_ON_DEVICE: Pair = Pair {
     sizes: &[1 << 12, 1 << 16, 1 << 20, 1 << 24, 1 << 26],
     quick: &[1 << 12, 1 << 18],
     shown: 1 << 24,
-    work: |size, _| Work { bytes: 4 * size, array_bytes: 4 * size, ..Work::each(size, 2) },
+    work: |size, _| PairWork { bytes: 4 * size, array_bytes: 4 * size, ..PairWork::each(size, 2) },
     input: |work| made(work, scattered),
     want: same,
     tolerance: 0.0,
@@ -61,7 +61,7 @@ pub(super) static COPY_BACK: Pair = Pair {
     shown: 1000,
     work: |size, _| {
         let n = size * size;
-        Work {
+        PairWork {
             n,
             inputs: 2 * n,
             outputs: SUMS,
@@ -125,7 +125,7 @@ pub(super) static BATCHES: Pair = Pair {
     sizes: &[1, 4, 16, 64, 256, 1024, 4096],
     quick: &[1, 64, 4096],
     shown: 64,
-    work: |size, _| Work {
+    work: |size, _| PairWork {
         n: SAMPLES,
         inputs: SAMPLES * WIDTH,
         outputs: SAMPLES * WIDTH,
@@ -185,7 +185,9 @@ pub(super) static PINNED: Pair = Pair {
     sizes: &[4, 64, 1024, 16384, 262_144],
     quick: &[4, 1024],
     shown: 16384,
-    work: |size, _| Work { bytes: 1024 * size, written_bytes: 0, flops: 0, ..Work::each(256 * size, 0) }.with(size),
+    work: |size, _| {
+        PairWork { bytes: 1024 * size, written_bytes: 0, flops: 0, ..PairWork::each(256 * size, 0) }.with(size)
+    },
     input: |work| made(work, scattered),
     want: same,
     tolerance: 0.0,
@@ -249,22 +251,22 @@ pub(super) static LOADER: Pair = Pair {
     counters: &[],
     over_time: Some(|shown| loading::record(shown, &[("01_synchronous", false), ("04_prefetched", true)])),
     halves: &[
-        its_own("01_synchronous", "Load, copy, train, wait", "From pageable memory.", Place::Gpu(7, 5), |a| {
+        its_own("01_synchronous", "Load, copy, train, wait", "From pageable memory.", PairDevice::Gpu(7, 5), |a| {
             training::fed_steps(a, Some(from_host(false, 0)), true)
         }),
-        its_own("02_pageable", "Without waiting for the step", "From pageable memory.", Place::Gpu(7, 5), |a| {
+        its_own("02_pageable", "Without waiting for the step", "From pageable memory.", PairDevice::Gpu(7, 5), |a| {
             training::fed_steps(a, Some(from_host(false, 0)), false)
         }),
-        its_own("03_pinned", "Page-locked", "Copied on a stream of its own.", Place::Gpu(7, 5), |a| {
+        its_own("03_pinned", "Page-locked", "Copied on a stream of its own.", PairDevice::Gpu(7, 5), |a| {
             training::fed_steps(a, Some(from_host(true, 0)), false)
         }),
-        its_own("04_prefetched", "Page-locked, four threads", "Gathered faster, too.", Place::Gpu(7, 5), |a| {
+        its_own("04_prefetched", "Page-locked, four threads", "Gathered faster, too.", PairDevice::Gpu(7, 5), |a| {
             training::fed_steps(a, Some(from_host(true, 4)), false)
         }),
-        its_own("05_resident", "All images on the GPU", "Nothing is loaded.", Place::Gpu(7, 5), |a| {
+        its_own("05_resident", "All images on the GPU", "Nothing is loaded.", PairDevice::Gpu(7, 5), |a| {
             training::fed_steps(a, Some(RESIDENT), false)
         }),
-        its_own("cpu_all_threads", "CPU", "Its samples lie in its memory.", Place::Cpu, |a| {
+        its_own("cpu_all_threads", "CPU", "Its samples lie in its memory.", PairDevice::Cpu, |a| {
             training::fed_steps(a, None, false)
         }),
     ],

@@ -1,7 +1,7 @@
 //! Pairs about latency and hiding it: lesson 43.
 
 use super::{Pair, cpu, kernel, made, one_each, scattered, small, up_to};
-use crate::guide::halves::Work;
+use crate::guide::halves::PairWork;
 use warpbook_data::parallel::collect;
 use warpbook_kernels::guide::{self as kernels, Walk};
 use warpbook_record::Quantity;
@@ -25,7 +25,7 @@ pub(super) static LATENCY: Pair = Pair {
     sizes: &kernels::WARPS,
     quick: &[1, 8, 32],
     shown: 4,
-    work: |size, quick| Work::each(if quick { 1 << 16 } else { 1 << 21 }, 1024).with(size),
+    work: |size, quick| PairWork::each(if quick { 1 << 16 } else { 1 << 21 }, 1024).with(size),
     input: |work| made(work, scattered),
     want: |x, _, _| collect(x.len(), &|i| eight_chains(x[i])),
     tolerance: 512.0 * f32::EPSILON as f64,
@@ -98,7 +98,7 @@ pub(super) static MEMORY_LATENCY: Pair = Pair {
     sizes: &[16, 128, 1024, 8192, 32768, 131_072, 524_288],
     quick: &[16, 512],
     shown: 524_288,
-    work: |size, _| Work {
+    work: |size, _| PairWork {
         inputs: 256 * size,
         outputs: 8,
         bytes: 4_000_000,
@@ -159,7 +159,7 @@ pub(super) static GATHER: Pair = Pair {
     work: |_, quick| {
         let words: u64 = if quick { 1 << 18 } else { 1 << 26 };
         let bytes = 4 * words + words / 2;
-        Work { outputs: words / 8, bytes, written_bytes: words / 2, array_bytes: bytes, ..Work::each(words, 1) }
+        PairWork { outputs: words / 8, bytes, written_bytes: words / 2, array_bytes: bytes, ..PairWork::each(words, 1) }
     },
     input: |work| made(work, small),
     want: |x, work, _| {
@@ -232,7 +232,7 @@ pub(super) static OCCUPANCY: Pair = Pair {
     work: |_, quick| {
         let words: u64 = if quick { 1 << 16 } else { 1 << 26 };
         let threads = threads(words, 0);
-        Work {
+        PairWork {
             n: words,
             inputs: words,
             outputs: threads,

@@ -140,13 +140,13 @@ impl<'l> Field<'l> {
             times: None,
             error: None,
         };
-        let ours = arena.way(By::Ours(chosen.plan));
+        let ours = arena.way(SurveyPlan::Ours(chosen.plan));
         if let Err(why) = arena.verdict(&ours) {
             return why.into_row(compared);
         }
         let mut right = Vec::new();
         for plan in self.library.plans(&product.library_call(), LT_ALGORITHMS, WORKSPACE_BYTES)? {
-            let algorithm = arena.way(By::Library(plan));
+            let algorithm = arena.way(SurveyPlan::Library(plan));
             // The device rejects some algorithms that cuBLASLt suggests.
             if is_right(&algorithm)? {
                 right.push(algorithm);
@@ -170,7 +170,7 @@ impl<'l> Field<'l> {
 
     /// Times the choice of `gemm()`, the library's first choice and its fastest algorithm in rounds. The fastest is
     /// omitted if it is the first choice.
-    fn time(&self, ways: &[&Way<'_, '_>]) -> Result<Times> {
+    fn time(&self, ways: &[&SurveyCandidate<'_, '_>]) -> Result<Times> {
         let medians = self.medians(ways)?;
         let median = |i: usize| medians.get(i).copied().unwrap_or(f64::INFINITY);
         // If the first choice and the fastest algorithm are about equally fast, either may win this time.
@@ -178,7 +178,7 @@ impl<'l> Field<'l> {
     }
 
     /// Returns the median time of each implementation in microseconds; all are timed in rounds.
-    fn medians(&self, ways: &[&Way<'_, '_>]) -> Result<Vec<f64>> {
+    fn medians(&self, ways: &[&SurveyCandidate<'_, '_>]) -> Result<Vec<f64>> {
         let regions: Vec<Box<dyn Fn() -> warpbook_device::Result<()> + '_>> =
             ways.iter().map(|way| Box::new(|| way.launch()) as _).collect();
         let regions: Vec<&dyn Fn() -> warpbook_device::Result<()>> = regions.iter().map(|r| &**r).collect();
@@ -225,35 +225,35 @@ impl Refused {
 }
 
 impl<'f, 'l> Arena<'f, 'l> {
-    fn way<'a>(&'a self, by: By) -> Way<'a, 'l>
+    fn way<'a>(&'a self, by: SurveyPlan) -> SurveyCandidate<'a, 'l>
     where
         'f: 'a,
     {
-        Way { arena: self, by, next: Cell::new(0) }
+        SurveyCandidate { arena: self, by, next: Cell::new(0) }
     }
 
     /// Runs an implementation once and compares the result with the reference.
-    fn verdict(&self, way: &Way<'_, '_>) -> Result<(), Refused> {
+    fn verdict(&self, way: &SurveyCandidate<'_, '_>) -> Result<(), Refused> {
         let ran = way.reset().and_then(|()| way.launch()).map_err(Error::from);
         let found = ran.and_then(|()| way.check()).map_err(Refused::Error)?;
         found.failure().map_or(Ok(()), |why| Err(Refused::Wrong(why)))
     }
 }
 
-enum By {
+enum SurveyPlan {
     Ours(Arc<Plan>),
     Library(LtPlan),
 }
 
 /// One way of computing a product.
-struct Way<'a, 'l> {
+struct SurveyCandidate<'a, 'l> {
     arena: &'a Arena<'a, 'l>,
-    by: By,
+    by: SurveyPlan,
     /// Index of the next set of arrays.
     next: Cell<usize>,
 }
 
-impl Candidate for Way<'_, '_> {
+impl Candidate for SurveyCandidate<'_, '_> {
     fn stream(&self) -> Option<&Stream> {
         Some(&self.arena.field.stream)
     }
@@ -271,8 +271,8 @@ impl Candidate for Way<'_, '_> {
         self.next.set((number + 1) % sets.len());
         let arrays = &sets[number];
         match &self.by {
-            By::Ours(plan) => plan.launch_checked(&field.stream, arrays, &field.workspace),
-            By::Library(plan) => {
+            SurveyPlan::Ours(plan) => plan.launch_checked(&field.stream, arrays, &field.workspace),
+            SurveyPlan::Library(plan) => {
                 let matrices = [&arrays.a, &arrays.b, &arrays.c].map(DeviceArray::bytes);
                 plan.launch_checked(&field.stream, matrices, field.workspace.slice())
             }

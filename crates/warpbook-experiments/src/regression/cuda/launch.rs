@@ -4,7 +4,7 @@
 
 use super::launches::Launches;
 use super::whole::Barrier;
-use super::{DevicePoints, State};
+use super::{DescentState, DevicePoints};
 use crate::regression::data;
 use warpbook_device::{Buffer, DevicePtr, Graph, Kernel, KernelArg, LaunchOptions, Result, Stream};
 use warpbook_kernels::Launch;
@@ -107,7 +107,7 @@ struct Common {
 }
 
 impl Common {
-    fn from_state(state: &State<'_>) -> Self {
+    fn from_state(state: &DescentState<'_>) -> Self {
         Self {
             n: state.points.train as u64,
             epochs: u32::try_from(state.epochs).unwrap_or(u32::MAX),
@@ -118,7 +118,7 @@ impl Common {
     }
 
     /// Returns the arguments (x, y, n, epochs, log_every, learning_rate, inverse_n, weights, losses).
-    fn args<'a>(&'a self, state: &'a State<'_>) -> Vec<&'a dyn KernelArg> {
+    fn args<'a>(&'a self, state: &'a DescentState<'_>) -> Vec<&'a dyn KernelArg> {
         let Self { n, epochs, every, rate, inverse_n } = self;
         vec![&state.points.x, &state.points.y, n, epochs, every, rate, inverse_n, &state.weights, &state.losses]
     }
@@ -128,7 +128,7 @@ const COOPERATIVE: LaunchOptions = LaunchOptions { programmatic: false, cooperat
 
 /// Launches a descent on a grid whose blocks exchange their sums.
 pub(super) fn descend(
-    state: &State<'_>,
+    state: &DescentState<'_>,
     kernel: &Kernel,
     shape: Launch,
     loss_partial: &Buffer<f32>,
@@ -144,7 +144,7 @@ pub(super) fn descend(
 }
 
 /// Launches a descent on one cluster.
-pub(super) fn descend_in_cluster(state: &State<'_>, kernel: &Kernel, shape: Launch) -> Result<()> {
+pub(super) fn descend_in_cluster(state: &DescentState<'_>, kernel: &Kernel, shape: Launch) -> Result<()> {
     let common = Common::from_state(state);
     let options = LaunchOptions { cluster: Some(shape.grid[0]), ..LaunchOptions::default() };
     // SAFETY: the arguments match `descend_in_cluster(x, y, n, epochs, log_every, learning_rate, inverse_n, weights, losses)`. `losses` has an element per
@@ -154,7 +154,7 @@ pub(super) fn descend_in_cluster(state: &State<'_>, kernel: &Kernel, shape: Laun
 
 /// Launches a pass that writes moments to `partial`, f64 `[5][blocks]`, and a descent that uses only these moments.
 pub(super) fn descend_on_moments(
-    state: &State<'_>,
+    state: &DescentState<'_>,
     moments: &Kernel,
     descend: &Kernel,
     partial: &Buffer<f64>,
@@ -174,7 +174,7 @@ pub(super) fn descend_on_moments(
 
 /// Launches a descent with several features, with arrays `of_blocks[features + 2][blocks]` and `of_all[features + 1]`.
 pub(super) fn descend_multivariate(
-    state: &State<'_>,
+    state: &DescentState<'_>,
     kernel: &Kernel,
     shape: Launch,
     [of_blocks, of_all]: [&Buffer<u64>; 2],

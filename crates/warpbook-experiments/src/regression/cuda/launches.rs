@@ -1,6 +1,6 @@
 //! Rungs that launch kernels for each epoch.
 
-use super::{DevicePoints, Settings, State, choose_tile, launch};
+use super::{DescentState, DevicePoints, Settings, choose_tile, launch};
 use warpbook_device::{Bench, Buffer, CudaDevice, Event, Graph, Kernel, Samples, Stream};
 use warpbook_kernels::Launch;
 use warpbook_kernels::regression::{self, LOG_EVERY, NO_POINTS, ONLY_READS, ablations};
@@ -13,7 +13,7 @@ const SUMS: usize = 3;
 const REPEATS: u32 = 20;
 
 /// The kernel launches of an epoch.
-enum Plan {
+enum EpochPlan {
     /// Four kernels over the points, with the intermediate arrays pred and err, f32 `[n]` each.
     Unfused { pred: Buffer<f32>, err: Buffer<f32> },
     /// One fused pass.
@@ -24,9 +24,9 @@ enum Plan {
 
 /// A rung that is ready to run: its kernels, its arrays, and the launches of an epoch.
 pub(in crate::regression) struct Launches<'a> {
-    pub(super) state: State<'a>,
+    pub(super) state: DescentState<'a>,
     pub(super) kernels: Vec<Kernel>,
-    plan: Plan,
+    plan: EpochPlan,
     /// Launch of a pass over all points, or over one slice.
     pub(super) pass: Launch,
     /// Launch of an update with one block.
@@ -49,7 +49,7 @@ impl<'a> Launches<'a> {
         plan: regression::Plan,
         settings: &Settings<'_>,
     ) -> Result<Self> {
-        let state = State::new(device, points, settings)?;
+        let state = DescentState::new(device, points, settings)?;
         let schedule = rung.schedule().unwrap_or(Schedule::Launches);
         let kernels = rung
             .kernels()
@@ -64,15 +64,15 @@ impl<'a> Launches<'a> {
                 let grid = whole.grid[0].div_ceil(count);
                 let streams = (0..count).map(|_| device.stream()).collect::<Result<Vec<_>, _>>()?;
                 let passed = (0..count).map(|_| device.event()).collect::<Result<Vec<_>, _>>()?;
-                let plan = Plan::Streams { streams, updated: device.event()?, passed };
+                let plan = EpochPlan::Streams { streams, updated: device.event()?, passed };
                 (plan, Launch { grid: [grid, 1, 1], ..whole }, grid * count)
             }
             _ => {
                 let pass = kernels[0].shape(n as u64);
                 let plan = if plan == regression::Plan::Unfused {
-                    Plan::Unfused { pred: device.zeros(n)?, err: device.zeros(n)? }
+                    EpochPlan::Unfused { pred: device.zeros(n)?, err: device.zeros(n)? }
                 } else {
-                    Plan::Fused
+                    EpochPlan::Fused
                 };
                 (plan, pass, pass.grid[0])
             }
@@ -137,9 +137,9 @@ impl<'a> Launches<'a> {
 
     fn queue_pass(&self) -> warpbook_device::Result<()> {
         match &self.plan {
-            Plan::Unfused { pred, err } => (0..4).try_for_each(|k| launch::unfused(self, k, pred, err)),
-            Plan::Fused => launch::pass(self, &self.state.stream, 0, self.state.points.train, 0),
-            Plan::Streams { streams, updated, passed } => {
+            EpochPlan::Unfused { pred, err } => (0..4).try_for_each(|k| launch::unfused(self, k, pred, err)),
+            EpochPlan::Fused => launch::pass(self, &self.state.stream, 0, self.state.points.train, 0),
+            EpochPlan::Streams { streams, updated, passed } => {
                 updated.record(&self.state.stream)?;
                 // Slices start at multiples of four points, as vector loads require.
                 let slice = self.state.points.train.div_ceil(streams.len()).next_multiple_of(4);
@@ -168,7 +168,7 @@ impl<'a> Launches<'a> {
             let samples = self.time_launches(device, bench, || match (&self.plan, i == last) {
                 // A learning rate of zero leaves the weights unchanged.
                 (_, true) => launch::update(self, 0.0, None),
-                (Plan::Unfused { pred, err }, false) => launch::unfused(self, i, pred, err),
+                (EpochPlan::Unfused { pred, err }, false) => launch::unfused(self, i, pred, err),
                 _ => self.queue_pass(),
             })?;
             timed.push((name.replace('_', " "), samples));
@@ -180,7 +180,7 @@ impl<'a> Launches<'a> {
     /// Returns names and microseconds per pass. The result is empty for rungs without the fused pass, whose kernels
     /// have other parameters.
     pub(super) fn time_ablations(&mut self, device: &CudaDevice, bench: &Bench) -> Result<Vec<(String, Samples)>> {
-        if !matches!(self.plan, Plan::Fused) {
+        if !matches!(self.plan, EpochPlan::Fused) {
             return Ok(Vec::new());
         }
         self.reset()?;

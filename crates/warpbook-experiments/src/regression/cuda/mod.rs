@@ -11,7 +11,7 @@ use warpbook_device::{Bench, Buffer, CudaDevice, Samples, Stream};
 use warpbook_kernels::regression::{LOG_EVERY, Line, Placement, Plan, data_kernel, featured_data_kernel};
 use warpbook_lab::{Error, Result};
 use warpbook_record::{KernelSpec, KernelStats, Rung, Tile};
-use whole::Whole;
+use whole::WholeDescent;
 
 /// Points on a device; the first `train` are the training points.
 pub(super) struct DevicePoints {
@@ -72,7 +72,7 @@ pub(super) struct Settings<'s> {
 }
 
 /// The stream of a rung, and the arrays that every rung writes.
-struct State<'a> {
+struct DescentState<'a> {
     points: &'a DevicePoints,
     stream: Stream,
     start: Vec<f32>,
@@ -84,7 +84,7 @@ struct State<'a> {
     learning_rate: f32,
 }
 
-impl<'a> State<'a> {
+impl<'a> DescentState<'a> {
     fn new(device: &CudaDevice, points: &'a DevicePoints, settings: &Settings<'_>) -> Result<Self> {
         Ok(Self {
             points,
@@ -121,7 +121,7 @@ pub(super) enum Descender<'a> {
     /// The rung launches kernels for each epoch.
     Launches(Box<Launches<'a>>),
     /// The rung runs all epochs in one or two launches.
-    Whole(Box<Whole<'a>>),
+    Whole(Box<WholeDescent<'a>>),
 }
 
 impl<'a> Descender<'a> {
@@ -136,7 +136,7 @@ impl<'a> Descender<'a> {
             Plan::Unfused | Plan::Fused => {
                 Self::Launches(Box::new(Launches::new(device, points, rung, plan, settings)?))
             }
-            _ => Self::Whole(Box::new(Whole::new(device, points, rung, plan, settings)?)),
+            _ => Self::Whole(Box::new(WholeDescent::new(device, points, rung, plan, settings)?)),
         })
     }
 

@@ -1,6 +1,6 @@
 //! Rungs that run all epochs in one or two launches.
 
-use super::{Descent, DevicePoints, Settings, State, choose_tile, launch};
+use super::{Descent, DescentState, DevicePoints, Settings, choose_tile, launch};
 use warpbook_device::{Buffer, CudaDevice, Kernel};
 use warpbook_kernels::Launch;
 use warpbook_kernels::regression::{
@@ -16,17 +16,17 @@ const ROUNDS: usize = 2;
 const LIMIT_S: f64 = 2.0;
 
 /// A rung that is ready to run.
-pub(in crate::regression) struct Whole<'a> {
-    pub(super) state: State<'a>,
+pub(in crate::regression) struct WholeDescent<'a> {
+    pub(super) state: DescentState<'a>,
     rung: String,
-    plan: Plan,
+    plan: DescentPlan,
     /// Describes the choice of a rule, with the reason.
     pub(super) choice: Option<String>,
     pub(super) placement: Option<Placement>,
 }
 
 #[allow(clippy::large_enum_variant, reason = "one a rung, in a box")]
-enum Plan {
+enum DescentPlan {
     /// A grid whose blocks exchange their sums: `05_persistent`, or `06_on_chip` over the whole grid.
     Grid { kernel: Kernel, shape: Launch, loss_partial: Buffer<f32>, barrier: Barrier },
     /// One thread block cluster.
@@ -58,7 +58,7 @@ impl Barrier {
 /// Builds a rung's plan.
 struct Maker<'m> {
     device: &'m CudaDevice,
-    state: &'m State<'m>,
+    state: &'m DescentState<'m>,
     rung: &'m str,
     settings: &'m Settings<'m>,
 }
@@ -78,7 +78,7 @@ impl Maker<'_> {
         Err(Error::NoRoom { rung: self.rung.to_owned(), blocks: shape.grid[0], room })
     }
 
-    fn grid(&self, mut kernel: Kernel, residency: Option<Residency>) -> Result<Plan> {
+    fn grid(&self, mut kernel: Kernel, residency: Option<Residency>) -> Result<DescentPlan> {
         let mut shape = kernel.shape(self.state.points.train as u64);
         if let Some(r) = residency {
             kernel.reserve_shared(r.shared_bytes)?;
@@ -89,11 +89,11 @@ impl Maker<'_> {
         let logs = (self.state.epochs / LOG_EVERY).max(1) as usize;
         let loss_partial = self.device.zeros(logs * blocks as usize)?;
         let barrier = Barrier::new(self.device, ROUNDS * SLOT_WORDS * blocks as usize, blocks)?;
-        Ok(Plan::Grid { kernel, shape, loss_partial, barrier })
+        Ok(DescentPlan::Grid { kernel, shape, loss_partial, barrier })
     }
 
     /// Queries how many blocks fit on the device, applies the rule, and describes the choice.
-    fn on_chip(&self, [grid, cluster, persistent]: [&KernelSpec; 3]) -> Result<(Plan, Placement, String)> {
+    fn on_chip(&self, [grid, cluster, persistent]: [&KernelSpec; 3]) -> Result<(DescentPlan, Placement, String)> {
         let (device, settings) = (self.device, self.settings);
         let info = device.info();
         let train = self.state.points.train as u64;
@@ -132,7 +132,7 @@ impl Maker<'_> {
             kernel.reserve_shared(r.shared_bytes)?;
             let shape = Launch { grid: [blocks, 1, 1], dynamic_shared_bytes: r.shared_bytes, ..kernel.shape(train) };
             if kernel.resident_clusters(blocks, shape)? > 0 {
-                return Ok((Plan::Cluster { kernel, shape }, Placement::Cluster(r), sentence));
+                return Ok((DescentPlan::Cluster { kernel, shape }, Placement::Cluster(r), sentence));
             }
         }
         let (placement, sentence) = place(train, room(0));
@@ -143,7 +143,7 @@ impl Maker<'_> {
         Ok((plan, placement, sentence))
     }
 
-    fn multivariate(&self, spec: &KernelSpec) -> Result<Plan> {
+    fn multivariate(&self, spec: &KernelSpec) -> Result<DescentPlan> {
         let points = self.state.points;
         let features = points.features;
         let spec = spec.clone().define("FEATURES", features as i64);
@@ -158,7 +158,7 @@ impl Maker<'_> {
         let shape = kernel.shape(points.train as u64 * split(tile));
         self.ensure_room(&kernel, shape)?;
         let blocks = shape.grid[0];
-        Ok(Plan::Multivariate {
+        Ok(DescentPlan::Multivariate {
             of_blocks: self.device.zeros((features + 2) * blocks as usize)?,
             of_all: self.device.zeros(features + 1)?,
             barrier: Barrier::new(self.device, 1, blocks)?,
@@ -168,7 +168,7 @@ impl Maker<'_> {
     }
 }
 
-impl<'a> Whole<'a> {
+impl<'a> WholeDescent<'a> {
     pub(super) fn new(
         device: &CudaDevice,
         points: &'a DevicePoints,
@@ -176,7 +176,7 @@ impl<'a> Whole<'a> {
         plan: regression::Plan,
         settings: &Settings<'_>,
     ) -> Result<Self> {
-        let state = State::new(device, points, settings)?;
+        let state = DescentState::new(device, points, settings)?;
         let [first, others @ ..] = rung.kernels() else {
             return Err(Error::Setting(format!("{} has no kernel", rung.id)));
         };
@@ -188,7 +188,7 @@ impl<'a> Whole<'a> {
             (regression::Plan::Statistics, [second]) => {
                 let (moments, descend) = (maker.load(first)?, maker.load(second)?);
                 let blocks = moments.shape(points.train as u64).grid[0];
-                Plan::Statistics { moments, descend, partial: device.zeros(5 * blocks as usize)? }
+                DescentPlan::Statistics { moments, descend, partial: device.zeros(5 * blocks as usize)? }
             }
             (regression::Plan::OnChip, [cluster, persistent]) => {
                 let (plan, chosen, why) = maker.on_chip([first, cluster, persistent])?;
@@ -204,14 +204,14 @@ impl<'a> Whole<'a> {
     pub(super) fn queue(&self) -> warpbook_device::Result<()> {
         let state = &self.state;
         match &self.plan {
-            Plan::Grid { kernel, shape, loss_partial, barrier } => {
+            DescentPlan::Grid { kernel, shape, loss_partial, barrier } => {
                 launch::descend(state, kernel, *shape, loss_partial, barrier)
             }
-            Plan::Cluster { kernel, shape } => launch::descend_in_cluster(state, kernel, *shape),
-            Plan::Statistics { moments, descend, partial } => {
+            DescentPlan::Cluster { kernel, shape } => launch::descend_in_cluster(state, kernel, *shape),
+            DescentPlan::Statistics { moments, descend, partial } => {
                 launch::descend_on_moments(state, moments, descend, partial)
             }
-            Plan::Multivariate { kernel, shape, of_blocks, of_all, barrier } => {
+            DescentPlan::Multivariate { kernel, shape, of_blocks, of_all, barrier } => {
                 launch::descend_multivariate(state, kernel, *shape, [of_blocks, of_all], barrier)
             }
         }
@@ -220,7 +220,7 @@ impl<'a> Whole<'a> {
     /// Reads the result of the last descent, or the epoch in which it timed out.
     pub(super) fn result(&self) -> Result<Descent> {
         let result = self.state.result()?;
-        if let Plan::Grid { barrier, .. } | Plan::Multivariate { barrier, .. } = &self.plan {
+        if let DescentPlan::Grid { barrier, .. } | DescentPlan::Multivariate { barrier, .. } = &self.plan {
             let failed = barrier.control.to_vec()?[1];
             if failed != 0 {
                 let limit_s = barrier.limit_ns as f64 * 1e-9;
@@ -233,10 +233,10 @@ impl<'a> Whole<'a> {
     pub(super) fn stats(&self) -> Vec<KernelStats> {
         let with = |kernel: &Kernel, shape: Launch| KernelStats { grid: Some(shape.grid), ..kernel.stats().clone() };
         match &self.plan {
-            Plan::Grid { kernel, shape, .. }
-            | Plan::Cluster { kernel, shape }
-            | Plan::Multivariate { kernel, shape, .. } => vec![with(kernel, *shape)],
-            Plan::Statistics { moments, descend, .. } => {
+            DescentPlan::Grid { kernel, shape, .. }
+            | DescentPlan::Cluster { kernel, shape }
+            | DescentPlan::Multivariate { kernel, shape, .. } => vec![with(kernel, *shape)],
+            DescentPlan::Statistics { moments, descend, .. } => {
                 vec![with(moments, moments.shape(self.state.points.train as u64)), with(descend, descend.shape(1))]
             }
         }
@@ -245,23 +245,23 @@ impl<'a> Whole<'a> {
     /// Returns the number of points that the threads hold in registers at the same time.
     pub(super) fn in_flight(&self) -> u64 {
         match &self.plan {
-            Plan::Grid { kernel, shape, .. } => {
+            DescentPlan::Grid { kernel, shape, .. } => {
                 let a_thread = kernel.tile().get("ITEMS").map_or(0, i64::unsigned_abs);
                 u64::from(shape.grid[0]) * u64::from(shape.block[0]) * a_thread
             }
-            Plan::Multivariate { kernel, shape, .. } => {
+            DescentPlan::Multivariate { kernel, shape, .. } => {
                 let features = self.state.points.features as u64;
                 u64::from(shape.grid[0]) * multivariate_points_at_once(kernel.tile(), features)
             }
-            Plan::Cluster { .. } | Plan::Statistics { .. } => 0,
+            DescentPlan::Cluster { .. } | DescentPlan::Statistics { .. } => 0,
         }
     }
 
     pub(super) fn tile(&self) -> String {
-        let (Plan::Grid { kernel, .. }
-        | Plan::Cluster { kernel, .. }
-        | Plan::Multivariate { kernel, .. }
-        | Plan::Statistics { moments: kernel, .. }) = &self.plan;
+        let (DescentPlan::Grid { kernel, .. }
+        | DescentPlan::Cluster { kernel, .. }
+        | DescentPlan::Multivariate { kernel, .. }
+        | DescentPlan::Statistics { moments: kernel, .. }) = &self.plan;
         kernel.tile().id.to_string()
     }
 }
@@ -287,8 +287,9 @@ mod tests {
             let mut start = vec![0.83; features as usize];
             start.push(0.7645);
             let settings = Settings { tile: None, start, epochs: 20, learning_rate: 0.01 };
-            let mut whole = Whole::new(&device, &points, &rung, plan, &settings).unwrap();
-            let (Plan::Grid { barrier, .. } | Plan::Multivariate { barrier, .. }) = &mut whole.plan else {
+            let mut whole = WholeDescent::new(&device, &points, &rung, plan, &settings).unwrap();
+            let (DescentPlan::Grid { barrier, .. } | DescentPlan::Multivariate { barrier, .. }) = &mut whole.plan
+            else {
                 panic!("{id} does not wait");
             };
             assert!(barrier.blocks > 1);
@@ -298,10 +299,10 @@ mod tests {
             // for the missing block.
             barrier.words = device.zeros(barrier.words.len() * 2).unwrap();
             barrier.blocks += 1;
-            if let Plan::Multivariate { of_blocks, .. } = &mut whole.plan {
+            if let DescentPlan::Multivariate { of_blocks, .. } = &mut whole.plan {
                 *of_blocks = device.zeros(of_blocks.len() * 2).unwrap();
             }
-            if let Plan::Grid { loss_partial, .. } = &mut whole.plan {
+            if let DescentPlan::Grid { loss_partial, .. } = &mut whole.plan {
                 *loss_partial = device.zeros(loss_partial.len() * 2).unwrap();
             }
             let begun = std::time::Instant::now();
@@ -326,8 +327,8 @@ mod tests {
         let points = DevicePoints::draw(&device, (1000, 1), &Line::default(), 0.1, 1).unwrap();
         let RegressionRow { rung, plan, .. } = row("05_persistent");
         let settings = Settings { tile: None, start: vec![0.83, 0.7645], epochs: 2, learning_rate: 0.01 };
-        let mut whole = Whole::new(&device, &points, &rung, plan, &settings).unwrap();
-        let Plan::Grid { kernel, shape, .. } = &mut whole.plan else { panic!("05 exchanges over the grid") };
+        let mut whole = WholeDescent::new(&device, &points, &rung, plan, &settings).unwrap();
+        let DescentPlan::Grid { kernel, shape, .. } = &mut whole.plan else { panic!("05 exchanges over the grid") };
         shape.grid[0] = device.info().multiprocessors * 64;
         let (kernel, shape) = (kernel.clone(), *shape);
         let maker = Maker { device: &device, state: &whole.state, rung: "05_persistent", settings: &settings };

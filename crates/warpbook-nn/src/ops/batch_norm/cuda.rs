@@ -1,6 +1,6 @@
 //! Batch normalisation on a GPU, for both layouts of images.
 
-use super::launch::{self, Shape};
+use super::launch::{self, NormShape};
 use super::{BatchNorm, OP};
 use crate::ops::Layout;
 use crate::ops::error::Check;
@@ -100,7 +100,7 @@ impl Normalisation {
         pixels: usize,
         arrays: &[(&'static str, &DeviceArray)],
         vectors: &[(&'static str, &Slice<f32>)],
-    ) -> Result<Shape> {
+    ) -> Result<NormShape> {
         let check = Check(OP);
         let lengths: Vec<_> = arrays.iter().map(|(name, a)| (*name, a.len())).collect();
         let vectors: Vec<_> = vectors.iter().map(|(name, v)| (*name, v.len())).collect();
@@ -114,7 +114,12 @@ impl Normalisation {
         let word = |size| check.word("a size", size);
         // In NHWC the rows are contiguous.
         let pixels = if self.layout == Layout::Nchw { word(pixels)? } else { 1 };
-        Ok(Shape { rows: word(b.rows)?, channels: word(b.channels)?, pixels, chunk: word(chunk(b.rows, self.layout))? })
+        Ok(NormShape {
+            rows: word(b.rows)?,
+            channels: word(b.channels)?,
+            pixels,
+            chunk: word(chunk(b.rows, self.layout))?,
+        })
     }
 
     fn check_workspace(b: &BatchNorm, w: NormWorkspace<'_>) -> Result<()> {
@@ -129,26 +134,26 @@ impl Normalisation {
     fn totals_over_ranks<'a>(
         &self,
         stream: &Stream,
-        s: Shape,
+        s: NormShape,
         NormWorkspace { sums, across, .. }: NormWorkspace<'a>,
-    ) -> Result<(Shape, &'a Slice<f64>)> {
+    ) -> Result<(NormShape, &'a Slice<f64>)> {
         let Some(across) = across else { return Ok((s, sums)) };
         let check = Check(OP);
         check.lengths(&[("the totals", across.totals.len(), &[2, s.channels as usize])])?;
         let rows = check.word("the rows of all ranks", across.rows)?;
         launch::totals(&self.totals, stream, s, sums, across.counts, across.totals)?;
         (across.add)(stream, across.totals)?;
-        Ok((Shape { rows, chunk: rows, ..s }, across.totals))
+        Ok((NormShape { rows, chunk: rows, ..s }, across.totals))
     }
 
     /// Launch with one block for each chunk of rows and each channel, or each [`TILE`] channels in NHWC.
-    fn sums_shape(&self, kernel: &Kernel, s: Shape) -> Launch {
+    fn sums_shape(&self, kernel: &Kernel, s: NormShape) -> Launch {
         let across = if self.layout == Layout::Nchw { s.channels } else { s.channels.div_ceil(TILE) };
         Launch { grid: [s.rows.div_ceil(s.chunk).saturating_mul(across), 1, 1], ..kernel.shape(1) }
     }
 
     /// Launch of a resident grid over the elements; in NHWC each [`TILE`] channels get the same number of blocks, at least one.
-    fn elements_shape(&self, kernel: &Kernel, s: Shape) -> Launch {
+    fn elements_shape(&self, kernel: &Kernel, s: NormShape) -> Launch {
         let shape = kernel.shape(s.elements());
         let tiles = if self.layout == Layout::Nchw { 1 } else { s.channels.div_ceil(TILE) };
         Launch { grid: [(shape.grid[0] / tiles).max(1).saturating_mul(tiles), 1, 1], ..shape }

@@ -11,7 +11,7 @@ use warpbook_kernels::Launch;
 /// The struct `Shape` of `kernels/nn/batch_norm.cu`.
 #[repr(C)]
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Shape {
+pub(super) struct NormShape {
     pub(super) rows: u32,
     pub(super) channels: u32,
     pub(super) pixels: u32,
@@ -19,13 +19,13 @@ pub(super) struct Shape {
 }
 
 // SAFETY: the fields have the layout of the kernel's struct: four 32-bit words.
-unsafe impl KernelArg for Shape {
+unsafe impl KernelArg for NormShape {
     fn as_arg(&self) -> *mut c_void {
         std::ptr::from_ref(self).cast_mut().cast()
     }
 }
 
-impl Shape {
+impl NormShape {
     pub(super) fn elements(self) -> u64 {
         u64::from(self.rows) * u64::from(self.channels)
     }
@@ -41,7 +41,7 @@ pub(super) fn sums_forward(
     kernel: &Kernel,
     stream: &Stream,
     shape: Launch,
-    s: Shape,
+    s: NormShape,
     x: &DeviceArray,
     partial: &Slice<f64>,
 ) -> Result<()> {
@@ -53,7 +53,7 @@ pub(super) fn sums_forward(
 pub(super) fn totals(
     kernel: &Kernel,
     stream: &Stream,
-    s: Shape,
+    s: NormShape,
     partial: &Slice<f64>,
     counts: bool,
     totals: &Slice<f64>,
@@ -66,7 +66,7 @@ pub(super) fn totals(
 pub(super) fn statistics(
     kernel: &Kernel,
     stream: &Stream,
-    s: Shape,
+    s: NormShape,
     partial: &Slice<f64>,
     [epsilon, momentum]: [f32; 2],
     [running_mean, running_variance, mean, inverse]: [&Slice<f32>; 4],
@@ -80,7 +80,7 @@ pub(super) fn statistics(
 pub(super) fn inverse_deviation(
     kernel: &Kernel,
     stream: &Stream,
-    s: Shape,
+    s: NormShape,
     (variance, epsilon): (&Slice<f32>, f32),
     inverse: &Slice<f32>,
 ) -> Result<()> {
@@ -92,7 +92,7 @@ pub(super) fn normalise(
     kernel: &Kernel,
     stream: &Stream,
     shape: Launch,
-    s: Shape,
+    s: NormShape,
     (x, y): (&DeviceArray, &DeviceArray),
     [gamma, beta]: Pair<'_>,
     [mean, inverse]: Pair<'_>,
@@ -106,7 +106,7 @@ pub(super) fn sums_backward(
     kernel: &Kernel,
     stream: &Stream,
     shape: Launch,
-    s: Shape,
+    s: NormShape,
     [x, dy]: [&DeviceArray; 2],
     [mean, inverse]: Pair<'_>,
     partial: &Slice<f64>,
@@ -120,7 +120,7 @@ pub(super) fn sums_backward(
 pub(super) fn lines(
     kernel: &Kernel,
     stream: &Stream,
-    s: Shape,
+    s: NormShape,
     partial: &Slice<f64>,
     [gamma, inverse, lines]: [&Slice<f32>; 3],
     gradients: Option<Pair<'_>>,
@@ -135,7 +135,7 @@ pub(super) fn backward(
     kernel: &Kernel,
     stream: &Stream,
     shape: Launch,
-    s: Shape,
+    s: NormShape,
     [x, dy, dx]: [&DeviceArray; 3],
     [mean, lines]: [&Slice<f32>; 2],
 ) -> Result<()> {

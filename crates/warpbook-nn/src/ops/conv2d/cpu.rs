@@ -3,7 +3,7 @@
 //! Blocks, and the order in which they are added, depend on the shapes alone, so any number of threads gives the same bits.
 
 use super::Geometry;
-use super::unroll::Windows;
+use super::unroll::WindowPositions;
 use crate::ops::error::Result;
 use rayon::prelude::*;
 use warpbook_data::parallel::{self, chunks};
@@ -32,7 +32,7 @@ fn blocks(out: &mut [f32], len: usize, space: usize, f: &Block<'_>) -> Result<()
 pub fn forward(g: &Geometry, x: &[f32], weight: &[f32], bias: Option<&[f32]>, y: &mut [f32]) -> Result<()> {
     let output = g.check(("x", x.len()), ("weight", weight.len()), ("y", y.len()))?;
     g.check_bias("bias", bias.map(<[f32]>::len))?;
-    let windows = Windows::new(g, output);
+    let windows = WindowPositions::new(g, output);
     let (k, filters) = (windows.len, g.filters);
     let rows = block_rows(k);
     // The weight is transposed once, so that packing copies whole rows for each block.
@@ -53,7 +53,7 @@ pub fn forward(g: &Geometry, x: &[f32], weight: &[f32], bias: Option<&[f32]>, y:
 /// The same errors as [`forward`].
 pub fn input_gradient(g: &Geometry, dy: &[f32], weight: &[f32], dx: &mut [f32]) -> Result<()> {
     let output = g.check(("dx", dx.len()), ("weight", weight.len()), ("dy", dy.len()))?;
-    let windows = Windows::new(g, output);
+    let windows = WindowPositions::new(g, output);
     let (k, filters) = (windows.len, g.filters);
     let rows = block_rows(k);
     let pixels = output.0 * output.1;
@@ -87,7 +87,7 @@ pub fn weight_gradient(
 ) -> Result<()> {
     let output = g.check(("x", x.len()), ("dweight", dweight.len()), ("dy", dy.len()))?;
     g.check_bias("dbias", dbias.as_ref().map(|b| b.len()))?;
-    let windows = Windows::new(g, output);
+    let windows = WindowPositions::new(g, output);
     let (k, filters) = (windows.len, g.filters);
     let rows = block_rows(k);
     let task_rows = (dy.len() / filters).div_ceil(partial_sums(dweight.len())).next_multiple_of(rows);

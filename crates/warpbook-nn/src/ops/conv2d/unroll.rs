@@ -7,7 +7,7 @@ use crate::ops::window::Axis;
 
 /// The positions of windows in images.
 #[derive(Clone, Copy)]
-pub(super) struct Windows {
+pub(super) struct WindowPositions {
     axes: [Axis; 2],
     channels: usize,
     oh: usize,
@@ -23,7 +23,7 @@ struct Run {
     len: usize,
 }
 
-impl Windows {
+impl WindowPositions {
     pub fn new(geometry: &Geometry, (oh, ow): (usize, usize)) -> Self {
         Self { axes: geometry.axes(), channels: geometry.channels, oh, ow, len: geometry.window() }
     }
@@ -58,7 +58,7 @@ impl Windows {
         }
     }
 
-    /// Adds the rows of `rows` to the elements of x that [`Windows::unroll`] would have read. `dx` begins with the image of pixel 0.
+    /// Adds the rows of `rows` to the elements of x that [`WindowPositions::unroll`] would have read. `dx` begins with the image of pixel 0.
     pub fn fold(self, rows: &[f32], first: usize, dx: &mut [f32]) {
         for (row, pixel) in rows.chunks_exact(self.len).zip(first..) {
             for Run { window, image, len } in self.runs(pixel) {

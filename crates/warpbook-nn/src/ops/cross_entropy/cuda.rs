@@ -34,7 +34,7 @@ impl LossSlots<'_> {
 
 /// The kernel that adds up block losses.
 #[derive(Debug, Clone)]
-pub(crate) enum Mean {
+pub(crate) enum LossSum {
     Kernel(Box<MeanKernel>),
     /// The last block of the loss kernel adds up the losses; the counter of arrived blocks is 0 between launches.
     LastBlock(Slice<u32>),
@@ -80,7 +80,7 @@ impl MeanKernel {
 pub struct LossKernels {
     dtype: Dtype,
     rows: Kernel,
-    mean: Mean,
+    mean: LossSum,
 }
 
 /// Rows per block, one warp each.
@@ -102,7 +102,7 @@ impl LossKernels {
     /// If compiling fails or the device reports an error.
     pub fn new(device: &CudaDevice, dtype: Dtype) -> Result<Self> {
         let [rows] = load(device, [warpbook_kernels::nn::cross_entropy(dtype)])?;
-        Ok(Self { dtype, rows, mean: Mean::Kernel(MeanKernel::new(device)?.into()) })
+        Ok(Self { dtype, rows, mean: LossSum::Kernel(MeanKernel::new(device)?.into()) })
     }
 
     /// Like [`LossKernels::new`], but with one kernel whose last block computes the mean. All launches must be on one stream, because they share
@@ -112,7 +112,7 @@ impl LossKernels {
     /// The same errors as [`LossKernels::new`].
     pub fn with_last_block(device: &CudaDevice, dtype: Dtype) -> Result<Self> {
         let [rows] = load(device, [warpbook_kernels::nn::cross_entropy_last(dtype)])?;
-        Ok(Self { dtype, rows, mean: Mean::LastBlock(device.zeros(1)?.range(..)) })
+        Ok(Self { dtype, rows, mean: LossSum::LastBlock(device.zeros(1)?.range(..)) })
     }
 
     /// Number of elements of each array of the workspace.
@@ -177,13 +177,13 @@ impl LossKernels {
         ];
         let shape = self.rows.shape(32 * c.batch as u64);
         match &self.mean {
-            Mean::Kernel(mean) => {
+            LossSum::Kernel(mean) => {
                 // SAFETY: the arguments match `cross_entropy(logits, labels, batch, classes, smoothing, rows, loss_scale, dlogits, partial, hits)`. Each row
                 // has one warp, and each block of 256 threads has ROWS rows; the types and lengths were checked.
                 unsafe { self.rows.launch(stream, shape, &args) }?;
                 mean.queue(stream, check, workspace.losses, Some(workspace.hits), c.batch, to)
             }
-            Mean::LastBlock(arrived) => {
+            LossSum::LastBlock(arrived) => {
                 let (slots, count) = (to.check(check)?, c.batch as f64);
                 args.extend([arrived as &dyn KernelArg, &count, to.slot, to.losses, optional(to.correct), &slots]);
                 args.push(verdict);

@@ -36,14 +36,14 @@ pub struct CpuBackward<'a> {
     pub gradients: &'a mut [Vec<f32>],
 }
 
-type Forward = dyn Fn(CpuForward<'_>) + Send + Sync;
-type Backward = dyn Fn(CpuBackward<'_>) + Send + Sync;
+type ForwardFunction = dyn Fn(CpuForward<'_>) + Send + Sync;
+type BackwardFunction = dyn Fn(CpuBackward<'_>) + Send + Sync;
 
 /// CPU implementation of a layer: its forward and its backward pass. Two bodies are equal if they come from the same definition.
 #[derive(Clone)]
 pub struct CpuBody {
-    forward: Arc<Forward>,
-    backward: Arc<Backward>,
+    forward: Arc<ForwardFunction>,
+    backward: Arc<BackwardFunction>,
 }
 
 impl CpuBody {

@@ -2,7 +2,7 @@
 #![allow(unsafe_code)]
 
 use super::{OP, check};
-use crate::ops::cross_entropy::cuda::{LossSlots, Mean, MeanKernel};
+use crate::ops::cross_entropy::cuda::{LossSlots, LossSum, MeanKernel};
 use crate::ops::error::Check;
 use crate::ops::error::one;
 use crate::ops::step_launch::Verdict;
@@ -16,7 +16,7 @@ use warpbook_record::Dtype;
 pub struct SquaredErrorKernels {
     dtype: Dtype,
     squares: Kernel,
-    mean: Mean,
+    mean: LossSum,
 }
 
 impl SquaredErrorKernels {
@@ -26,7 +26,7 @@ impl SquaredErrorKernels {
     /// If compiling fails or the device reports an error.
     pub fn new(device: &CudaDevice, dtype: Dtype) -> Result<Self> {
         let [squares] = load(device, [warpbook_kernels::nn::mse(dtype)])?;
-        Ok(Self { dtype, squares, mean: Mean::Kernel(MeanKernel::new(device)?.into()) })
+        Ok(Self { dtype, squares, mean: LossSum::Kernel(MeanKernel::new(device)?.into()) })
     }
 
     /// Like [`SquaredErrorKernels::new`], but with one kernel whose last block computes the mean. All launches must be on one stream, because
@@ -36,7 +36,7 @@ impl SquaredErrorKernels {
     /// The same errors as [`SquaredErrorKernels::new`].
     pub fn with_last_block(device: &CudaDevice, dtype: Dtype) -> Result<Self> {
         let [squares] = load(device, [warpbook_kernels::nn::mse_last(dtype)])?;
-        Ok(Self { dtype, squares, mean: Mean::LastBlock(device.zeros(1)?.range(..)) })
+        Ok(Self { dtype, squares, mean: LossSum::LastBlock(device.zeros(1)?.range(..)) })
     }
 
     /// Number of elements of the workspace for `n` outputs.
@@ -83,13 +83,13 @@ impl SquaredErrorKernels {
             vec![output.bytes(), target, &items, &factor, scale, optional_array(doutput), workspace];
         let shape = self.squares.shape(items);
         match &self.mean {
-            Mean::Kernel(mean) => {
+            LossSum::Kernel(mean) => {
                 // SAFETY: the arguments match `mse(output, target, n, factor, loss_scale, doutput, partial)`. The types and lengths were checked, and `partial`
                 // has one element for each block of this launch.
                 unsafe { self.squares.launch(stream, shape, &args) }?;
                 mean.queue(stream, Check(OP), workspace, None, n, to)
             }
-            Mean::LastBlock(arrived) => {
+            LossSum::LastBlock(arrived) => {
                 let (slots, count) = (to.check(Check(OP))?, n as f64);
                 args.extend([arrived as &dyn KernelArg, &count, to.slot, to.losses, &slots, verdict]);
                 // SAFETY: `mse_last` has the parameters of `mse`, followed by (arrived, count, slot, losses, slots, verdict), and only this kernel uses

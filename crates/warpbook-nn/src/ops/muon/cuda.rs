@@ -25,7 +25,7 @@ pub struct FilterPlace {
 
 /// Arrays that a step reads and writes, for all parameters.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Arrays<'a> {
+pub(crate) struct MuonArrays<'a> {
     /// The struct `Step` of `kernels/nn/step.cuh`, `[1]`.
     pub step: &'a Slice<u32>,
     /// Training counters, `[4]`.
@@ -48,7 +48,7 @@ pub(crate) struct Filters {
     dtype: Dtype,
     kernels: [Kernel; 4],
     table: Slice<u32>,
-    blocks: Blocks,
+    blocks: MuonBlocks,
     /// End of the last filter in the weights.
     end: usize,
     directions: Slice<f32>,
@@ -62,7 +62,7 @@ pub(crate) struct Filters {
 
 /// Numbers of blocks of the launches.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(super) struct Blocks {
+pub(super) struct MuonBlocks {
     /// Number of blocks of the element-wise kernels.
     pub chunks: u32,
     /// Number of blocks that compute the matrices A and B.
@@ -72,9 +72,9 @@ pub(super) struct Blocks {
 }
 
 /// The table of filters, the numbers of blocks, and the lengths of directions and workspace.
-fn table(places: &[FilterPlace], group: usize, chunk: usize) -> OpResult<(Vec<u32>, Blocks, [usize; 2])> {
+fn table(places: &[FilterPlace], group: usize, chunk: usize) -> OpResult<(Vec<u32>, MuonBlocks, [usize; 2])> {
     let check = Check(OP);
-    let (mut words, mut blocks) = (Vec::with_capacity(places.len() * FILTER_WORDS), Blocks::default());
+    let (mut words, mut blocks) = (Vec::with_capacity(places.len() * FILTER_WORDS), MuonBlocks::default());
     let (mut directions, mut work) = (0, 0);
     let word = |n: usize| check.word("a place of a filter", n);
     for place in places {
@@ -126,7 +126,7 @@ impl Filters {
     }
 
     /// Queues one step of the filters with the numbers in `step`, which the kernel `prepare` has written.
-    pub fn step(&self, stream: &Stream, a: Arrays<'_>) -> Result<()> {
+    pub fn step(&self, stream: &Stream, a: MuonArrays<'_>) -> Result<()> {
         let (check, n) = (Check(OP), a.weights.len());
         check.value("the weights", n, n >= self.end, "as many as the filters have")?;
         check.value(
@@ -175,7 +175,7 @@ mod tests {
         assert_eq!((&words[7..13], &words[13..16]), (&xs[..], &[3, 0, 2][..]));
         assert_eq!(words[16..24], [4096, 2400, 200, 70, 128, 256, 1, first as u32]);
         assert_eq!(words[29..], [3, 2, 7]);
-        assert_eq!(blocks, Blocks { chunks: 9, square: 1 + 4, whole: 2 + 8 });
+        assert_eq!(blocks, MuonBlocks { chunks: 9, square: 1 + 4, whole: 2 + 8 });
         assert!(
             table(&[FilterPlace { at: 0..7, out: 2 }], 0, 2048).is_err()
                 && table(&[FilterPlace { at: 0..7, out: 0 }], 0, 9).is_err()

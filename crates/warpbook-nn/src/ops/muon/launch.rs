@@ -1,7 +1,7 @@
 //! Launches of Muon. Callers check types and lengths.
 #![allow(unsafe_code)]
 
-use super::cuda::{Arrays, Blocks};
+use super::cuda::{MuonArrays, MuonBlocks};
 use super::{EPSILON, Muon};
 use warpbook_device::{Kernel, KernelArg, Result, Slice, Stream};
 use warpbook_gemm::kernel_args::optional_array;
@@ -26,8 +26,8 @@ fn of_blocks(kernel: &Kernel, blocks: u32) -> Launch {
 pub(super) fn direction(
     kernel: &Kernel,
     stream: &Stream,
-    (table, blocks): (&Slice<u32>, Blocks),
-    a: Arrays<'_>,
+    (table, blocks): (&Slice<u32>, MuonBlocks),
+    a: MuonArrays<'_>,
     (directions, partial): (&Slice<f32>, &Slice<f64>),
 ) -> Result<()> {
     let args: [&dyn KernelArg; 8] = [table, a.numbers, a.step, a.weights, a.gradients, a.momentum, directions, partial];
@@ -39,7 +39,7 @@ pub(super) fn direction(
 pub(super) fn start(
     kernel: &Kernel,
     stream: &Stream,
-    (table, blocks): (&Slice<u32>, Blocks),
+    (table, blocks): (&Slice<u32>, MuonBlocks),
     (step, (directions, partial)): (&Slice<u32>, (&Slice<f32>, &Slice<f64>)),
     muon: Muon,
     (work, factors): (&Slice<u32>, &Slice<f32>),
@@ -54,7 +54,7 @@ pub(super) fn start(
 pub(super) fn product(
     kernel: &Kernel,
     stream: &Stream,
-    (table, blocks): (&Slice<u32>, Blocks),
+    (table, blocks): (&Slice<u32>, MuonBlocks),
     step: &Slice<u32>,
     (what, iteration): (Product, u32),
     work: &Slice<u32>,
@@ -70,8 +70,8 @@ pub(super) fn product(
 pub(super) fn update(
     kernel: &Kernel,
     stream: &Stream,
-    (table, blocks): (&Slice<u32>, Blocks),
-    a: Arrays<'_>,
+    (table, blocks): (&Slice<u32>, MuonBlocks),
+    a: MuonArrays<'_>,
     iterations: u32,
     (work, factors): (&Slice<u32>, &Slice<f32>),
 ) -> Result<()> {

@@ -4,7 +4,7 @@ use super::cuda::{Control, Parameters, check};
 use super::groups::{Grouped, MOST};
 use super::{OP, Optimizer, grouped_launch, launch};
 use crate::ops::error::Check;
-use crate::ops::muon::cuda::{Arrays, FilterPlace, Filters};
+use crate::ops::muon::cuda::{FilterPlace, Filters, MuonArrays};
 use crate::ops::step_launch::Settings;
 use warpbook_device::{CudaDevice, Kernel, Result, Slice, Stream};
 use warpbook_gemm::kernel_args::load;
@@ -119,7 +119,7 @@ impl GroupedUpdate {
         launch::prepare(&self.prepare, stream, &Settings::new(&self.optimizer), control)?;
         let tables = (&self.cells, &self.numbers);
         grouped_launch::update(&self.update, stream, tables, (control.step, rates, self.groups), (p, momentum))?;
-        let arrays = Arrays {
+        let arrays = MuonArrays {
             step: control.step,
             counters: rates.counters,
             rates: rates.rates,

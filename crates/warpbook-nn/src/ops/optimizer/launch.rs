@@ -24,7 +24,7 @@ pub(super) fn update(
     step: &Slice<u32>,
     p: Parameters<'_>,
 ) -> Result<()> {
-    let sizes = Sizes::new(p);
+    let sizes = ParameterCounts::new(p);
     // SAFETY: the arguments match `sgd(settings, step, weights, gradients, rounded, split, copy, n)`, or the same parameters with one or two arrays of state
     // before `copy`. The callers check types and lengths.
     unsafe { kernel.launch(stream, kernel.shape(sizes.n), &update_args(settings, step, p, &sizes)) }
@@ -38,7 +38,7 @@ pub(super) fn update_and_end(
     p: Parameters<'_>,
     (arrived, end): (&Slice<u32>, &End),
 ) -> Result<()> {
-    let sizes = Sizes::new(p);
+    let sizes = ParameterCounts::new(p);
     let mut args = update_args(settings, step, p, &sizes);
     args.extend([arrived as &dyn KernelArg, end]);
     // SAFETY: the arguments match `sgd_last(settings, step, weights, gradients, rounded, split, copy, n, arrived, end)`, or the same parameters with one or two
@@ -70,12 +70,12 @@ pub(super) fn restore(
 }
 
 /// Number of parameters, and number of parameters whose gradients are in f32.
-struct Sizes {
+struct ParameterCounts {
     n: u64,
     split: u64,
 }
 
-impl Sizes {
+impl ParameterCounts {
     fn new(p: Parameters<'_>) -> Self {
         Self { n: p.weights.len() as u64, split: p.gradients.len() as u64 }
     }
@@ -85,7 +85,7 @@ fn update_args<'a>(
     settings: &'a Settings,
     step: &'a Slice<u32>,
     p: Parameters<'a>,
-    sizes: &'a Sizes,
+    sizes: &'a ParameterCounts,
 ) -> Vec<&'a dyn KernelArg> {
     let mut args: Vec<&dyn KernelArg> =
         vec![settings, step, p.weights, p.gradients, optional_array(p.rounded), &sizes.split];

@@ -45,19 +45,19 @@ pub struct CpuEngine {
     values: Vec<Vec<f32>>,
     value_gradients: Vec<Vec<f32>>,
     /// Further inputs of each node's backward pass.
-    kept: Vec<Kept>,
+    kept: Vec<KeptValues>,
     /// For each value, true if it exists only while its segment is computed.
     recomputed: Vec<bool>,
     most_bytes: u64,
     /// Mode of the last forward pass.
     mode: Mode,
     /// Part of a global batch that the samples form.
-    pub(super) part: Part,
+    pub(super) part: RankPart,
 }
 
 /// A rank's part of a global batch.
 #[derive(Debug)]
-pub(super) struct Part {
+pub(super) struct RankPart {
     /// Position of the part's first sample in the global batch, which selects dropout's random numbers.
     pub first: usize,
     /// True if the part's samples count; otherwise the part has one placeholder sample.
@@ -66,14 +66,14 @@ pub(super) struct Part {
     pub norm: Option<Ranks>,
 }
 
-impl Default for Part {
+impl Default for RankPart {
     fn default() -> Self {
         Self { first: 0, counts: true, norm: None }
     }
 }
 
 #[derive(Debug)]
-enum Kept {
+enum KeptValues {
     Nothing,
     /// Positions of maxima in their windows.
     Places(Vec<u8>),
@@ -81,7 +81,7 @@ enum Kept {
     Statistics([Vec<f32>; 2]),
 }
 
-impl Kept {
+impl KeptValues {
     fn new(network: &Network, node: &Node, batch: usize) -> Self {
         let output = network.value(node.output);
         match node.op {
@@ -139,7 +139,7 @@ impl CpuEngine {
         let place =
             |(shape, recomputed): (&Shape, &bool)| vec![0.0; if *recomputed { 0 } else { shape.elements() * batch }];
         let activations = |_| network.values().iter().zip(&recomputed).map(place).collect::<Vec<_>>();
-        let kept = network.nodes().iter().map(|node| Kept::new(network, node, batch)).collect();
+        let kept = network.nodes().iter().map(|node| KeptValues::new(network, node, batch)).collect();
         let ids = 0..stored.len();
         Ok(Self {
             gradients: ids.clone().map(zeros).collect(),
@@ -150,7 +150,7 @@ impl CpuEngine {
             recomputed: recomputed.clone(),
             most_bytes: 0,
             mode: Mode::Inference,
-            part: Part::default(),
+            part: RankPart::default(),
             network: network.clone(),
             arrangement,
             batch,
@@ -180,10 +180,10 @@ impl CpuEngine {
         let floats = |arrays: &[Vec<f32>]| arrays.iter().map(Vec::len).sum::<usize>();
         let state: usize = self.state.iter().map(|s| floats(s)).sum();
         let all = [&self.weights, &self.gradients, &self.values, &self.value_gradients];
-        let kept = |k: &Kept| match k {
-            Kept::Nothing => 0,
-            Kept::Places(places) => places.len(),
-            Kept::Statistics(both) => 4 * floats(both),
+        let kept = |k: &KeptValues| match k {
+            KeptValues::Nothing => 0,
+            KeptValues::Places(places) => places.len(),
+            KeptValues::Statistics(both) => 4 * floats(both),
         };
         let floats = all.into_iter().map(|a| floats(a)).sum::<usize>() + state;
         (4 * floats + self.kept.iter().map(kept).sum::<usize>()) as u64

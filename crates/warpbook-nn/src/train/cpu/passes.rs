@@ -1,6 +1,6 @@
 //! Passes of single operations.
 
-use super::{CpuEngine, Kept, Mode};
+use super::{CpuEngine, KeptValues, Mode};
 use crate::network::{Node, Op, PoolKind, Shape, ValueId, transpose_into};
 use crate::ops::batch_norm::{Running, Saved};
 use crate::ops::dropout::Dropout;
@@ -14,7 +14,7 @@ impl CpuEngine {
         node: &Node,
         n: usize,
         y: &mut [f32],
-        kept: &mut Kept,
+        kept: &mut KeptValues,
         is_first: bool,
     ) -> Result<(), TrainError> {
         let (input, output) = (self.network.value(node.input), self.network.value(node.output));
@@ -32,7 +32,7 @@ impl CpuEngine {
             }
             Op::Activation(f) => activation::cpu::forward(f, x, y)?,
             Op::Pool(p) => match (p.kind, kept) {
-                (PoolKind::Max, Kept::Places(places)) => {
+                (PoolKind::Max, KeptValues::Places(places)) => {
                     pool::cpu::max_forward(
                         &self.network.pool_geometry(node, n),
                         x,
@@ -59,7 +59,7 @@ impl CpuEngine {
         node: &Node,
         n: usize,
         y: &mut [f32],
-        kept: &mut Kept,
+        kept: &mut KeptValues,
         is_first: bool,
     ) -> Result<(), TrainError> {
         let mut b = self.network.batch_norm_sizes(node, n);
@@ -70,7 +70,7 @@ impl CpuEngine {
         let [gamma, beta, mean, variance] = [0, 1, 2, 3].map(|i| node.params[i]);
         let x = &self.values[node.input][..y.len()];
         match (self.mode, kept) {
-            (Mode::Training { .. }, Kept::Statistics([saved_mean, inverse_deviation])) => {
+            (Mode::Training { .. }, KeptValues::Statistics([saved_mean, inverse_deviation])) => {
                 let (mut m, mut v) = (take(&mut self.weights[mean]), take(&mut self.weights[variance]));
                 let running = Running { mean: &mut m, variance: &mut v };
                 let saved = Saved { mean: saved_mean, inverse_deviation };
@@ -179,7 +179,7 @@ impl CpuEngine {
         let mut add = |sums: &mut [f64]| add_ranks(self.part.norm.as_ref(), sums, &mut lost);
         let across = batch_norm::cpu::JoinSums { counts: self.part.counts || self.part.norm.is_none(), add: &mut add };
         let done = match &self.kept[i] {
-            Kept::Statistics([mean, inverse_deviation]) => batch_norm::cpu::backward_across(
+            KeptValues::Statistics([mean, inverse_deviation]) => batch_norm::cpu::backward_across(
                 &b,
                 &self.values[node.input][..dy.len()],
                 &self.weights[gamma],
@@ -214,7 +214,7 @@ impl CpuEngine {
                 activation::cpu::backward(f, &self.values[kept][..dy.len()], dy, dx)?;
             }
             Op::Pool(_) => match &self.kept[i] {
-                Kept::Places(places) => {
+                KeptValues::Places(places) => {
                     pool::cpu::max_backward(&self.network.pool_geometry(node, n), &places[..dy.len()], dy, dx)?;
                 }
                 _ => pool::cpu::average_backward(&self.network.pool_geometry(node, n), dy, dx)?,

@@ -1,6 +1,6 @@
 //! Passes segment by segment: see [`crate::network::Network::checkpointed`].
 
-use super::{CpuEngine, Kept, Mode};
+use super::{CpuEngine, KeptValues, Mode};
 use crate::network::Network;
 use crate::train::TrainError;
 use std::mem::take;
@@ -64,7 +64,7 @@ impl CpuEngine {
             }
             // Takes y out, so that the other values can be read while it is written.
             let mut y = take(&mut self.values[node.output]);
-            let mut kept = std::mem::replace(&mut self.kept[i], Kept::Nothing);
+            let mut kept = std::mem::replace(&mut self.kept[i], KeptValues::Nothing);
             let span = match is_first {
                 true => trace_span!("forward", operation = &*node.name),
                 false => trace_span!("forward again", operation = &*node.name),

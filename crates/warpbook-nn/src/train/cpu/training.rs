@@ -3,7 +3,7 @@
 use super::{CpuEngine, Mode};
 use crate::ops::augment::{self, Augment, Draw};
 use crate::ops::optimizer::groups::Grouped;
-use crate::train::engine::{Batches, Broken, Engine, State, StepOutcome, Trained};
+use crate::train::engine::{Batches, Broken, Engine, State, StepOutcome, TrainedSteps};
 use crate::train::ranks::{Exchange, RankThread};
 use crate::train::{MeanLoss, Ranks, Recipe, Samples, Score, Target, TrainError, Views};
 use crate::weights::Weights;
@@ -22,14 +22,14 @@ pub(crate) struct CpuTraining {
     recipe: Recipe,
     grouped: Option<Grouped>,
     updates: u64,
-    prepared: Option<Prepared>,
+    prepared: Option<PreparedSteps>,
     /// The ranks and their gradients in transit, if several ranks train.
     ranks: Option<(Ranks, Exchange)>,
 }
 
 /// Prepared steps that run repeatedly.
 #[derive(Debug)]
-struct Prepared {
+struct PreparedSteps {
     set: Owned,
     indices: Vec<u32>,
     size: usize,
@@ -335,12 +335,12 @@ impl Engine for CpuTraining {
         1
     }
 
-    fn train(&mut self, b: &Batches<'_>) -> Result<Trained, TrainError> {
-        let mut trained = Trained::default();
+    fn train(&mut self, b: &Batches<'_>) -> Result<TrainedSteps, TrainError> {
+        let mut trained = TrainedSteps::default();
         for (i, (indices, rate)) in b.each().into_iter().zip(b.learning_rates).enumerate() {
             match self.step(b.set, indices, (b.step + i as u64, *rate), b.shards.get(i))? {
                 Ok(outcome) => trained.outcomes.push(outcome),
-                Err(broken) => return Ok(Trained { broken: Some(broken), ..trained }),
+                Err(broken) => return Ok(TrainedSteps { broken: Some(broken), ..trained }),
             }
         }
         Ok(trained)
@@ -371,7 +371,7 @@ impl Engine for CpuTraining {
     }
 
     fn prepare_steps(&mut self, b: &Batches<'_>) -> Result<(), TrainError> {
-        self.prepared = Some(Prepared {
+        self.prepared = Some(PreparedSteps {
             set: Owned::new(b.set),
             indices: b.indices.to_vec(),
             size: b.size,

@@ -6,7 +6,7 @@
 use super::kernels::LayerKernels;
 use super::memory::{self, Memory, Purpose};
 use super::params::{ParamBytes, Params};
-use super::passes::{self, Parts};
+use super::passes::{self, PassInputs};
 use super::program::{Others, Program};
 use super::{CudaOptions, FusionPlan};
 use crate::network::{Network, Shape};
@@ -164,7 +164,7 @@ impl CudaInference {
     }
 
     fn program(&mut self, n: usize) -> Result<Program, TrainError> {
-        let parts = Parts {
+        let parts = PassInputs {
             device: &self.device,
             gemm: &self.gemm,
             network: &self.network,

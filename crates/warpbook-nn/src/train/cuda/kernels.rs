@@ -97,7 +97,7 @@ fn once<T: Clone>(cell: &OnceLock<T>, load: impl FnOnce() -> Result<T>) -> Resul
 /// Kernels around the layers: they prepare a step's batch, and compute its loss and its update.
 #[derive(Debug)]
 pub(super) struct StepKernels {
-    pub loss: LossKernels,
+    pub loss: AnyLossKernels,
     pub update: UpdateKernels,
     pub gather: GatherKernels,
     /// Sums over the parts of a batch: the kernel and the sum for each array of gradients.
@@ -130,7 +130,7 @@ pub(super) struct GatherImages {
 }
 
 #[derive(Debug)]
-pub(super) enum LossKernels {
+pub(super) enum AnyLossKernels {
     CrossEntropy(Arc<cross_entropy::cuda::LossKernels>),
     Mse(Arc<mse::cuda::SquaredErrorKernels>),
 }
@@ -172,7 +172,7 @@ impl StepKernels {
                     } else {
                         cross_entropy::cuda::LossKernels::new
                     };
-                    LossKernels::CrossEntropy(Arc::new(new(device, dtype)?))
+                    AnyLossKernels::CrossEntropy(Arc::new(new(device, dtype)?))
                 }
                 Loss::Mse => {
                     let new = if options.last_block {
@@ -180,7 +180,7 @@ impl StepKernels {
                     } else {
                         mse::cuda::SquaredErrorKernels::new
                     };
-                    LossKernels::Mse(Arc::new(new(device, dtype)?))
+                    AnyLossKernels::Mse(Arc::new(new(device, dtype)?))
                 }
             },
             update: UpdateKernels::load(device, (recipe, grouped), options, params)?,

@@ -18,12 +18,12 @@ mod replicas;
 mod resident;
 mod work;
 
-use super::engine::{AfterOperation, Ahead, Batches, Broken, Engine, State, Trained};
+use super::engine::{AfterOperation, Ahead, Batches, Broken, Engine, State, TrainedSteps};
 use super::{MeanLoss, Ranks, Recipe, Samples, ScalerState, Score, StepOutcome, TrainError};
 use crate::ops::optimizer::groups::Grouped;
 use crate::weights::Weights;
 pub(in crate::train) use control::SLOTS;
-use control::{Control, StepEnd};
+use control::{StepControl, StepEnd};
 pub(crate) use inference::CudaInference;
 use kernels::{LayerKernels, StepKernels, UpdateKernels};
 use loader::Staging;
@@ -34,7 +34,7 @@ use memory::{Memory, ensure_it_fits};
 pub use options::CudaOptions;
 use params::Params;
 pub(in crate::train) use params::{is_half, rounded_params};
-use passes::{Parts, StepParts};
+use passes::{PassInputs, StepParts};
 use program::{BatchKind, Others, Program, Side};
 use rank_step::RankStep;
 pub(in crate::train) use replicas::CudaReplicas;
@@ -77,7 +77,7 @@ pub(crate) struct CudaTraining {
     fusion: FusionPlan,
     memory: Memory,
     params: Params,
-    control: Control,
+    control: StepControl,
     layers: LayerKernels,
     kernels: StepKernels,
     sets: Vec<Resident>,
@@ -128,7 +128,7 @@ impl CudaTraining {
         params.write(weights)?;
         let layout = memory::plan(network, &fusion, batch, dtype, options.purpose());
         let memory = Memory::new(Arena::with_layout(device, layout)?, dtype);
-        let control = Control::new(device, step_batch, recipe.accumulate)?;
+        let control = StepControl::new(device, step_batch, recipe.accumulate)?;
         control.restore(0, options.scaler.start())?;
         let stream = device.stream()?;
         let side = options.overlap.then(|| Side::new(device, ranks.is_some())).transpose()?;
@@ -266,7 +266,7 @@ impl CudaTraining {
             return Ok(());
         }
         let (BatchKind { n, trains, shard, settled }, set) = key;
-        let parts = Parts {
+        let parts = PassInputs {
             device: &self.device,
             gemm: &self.gemm,
             network: &self.recipe.network,
@@ -384,9 +384,9 @@ impl CudaTraining {
         b: &Batches<'_>,
         source: &Source,
         mut outcomes: Vec<StepOutcome>,
-    ) -> Result<Trained, TrainError> {
+    ) -> Result<TrainedSteps, TrainError> {
         let Some((at, rank)) = ranks.outcomes(&mut outcomes, b.shards)? else {
-            return Ok(Trained { outcomes, broken: None });
+            return Ok(TrainedSteps { outcomes, broken: None });
         };
         let loss = outcomes[at].loss;
         outcomes.truncate(at);
@@ -400,7 +400,7 @@ impl CudaTraining {
         }
         let named = ranks.all_gather(&name)?;
         let layer = format!("{} on rank {rank}", String::from_utf8_lossy(&named[rank]));
-        Ok(Trained { outcomes, broken: Some(Broken { loss, layer }) })
+        Ok(TrainedSteps { outcomes, broken: Some(Broken { loss, layer }) })
     }
 
     /// The first operation of a step's forward pass with an output that is not finite.
@@ -440,7 +440,7 @@ impl Engine for CudaTraining {
         SLOTS
     }
 
-    fn train(&mut self, b: &Batches<'_>) -> Result<Trained, TrainError> {
+    fn train(&mut self, b: &Batches<'_>) -> Result<TrainedSteps, TrainError> {
         let source = self.source(b.set)?;
         let per_epoch = self.per_epoch(b.set.len());
         let mut outcomes =
@@ -449,7 +449,7 @@ impl Engine for CudaTraining {
             return self.global_outcomes(&ranks, b, &source, outcomes);
         }
         let Some(at) = outcomes.iter().position(|o| !o.loss.is_finite()) else {
-            return Ok(Trained { outcomes, broken: None });
+            return Ok(TrainedSteps { outcomes, broken: None });
         };
         let loss = outcomes[at].loss;
         outcomes.truncate(at);
@@ -457,7 +457,7 @@ impl Engine for CudaTraining {
         let (batch, step) = (&b.indices[at * b.size..end], b.step + at as u64);
         let kind = self.training_kind((batch.len(), None), step, per_epoch);
         let layer = self.find_first_not_finite(&source, (batch, kind), step)?;
-        Ok(Trained { outcomes, broken: Some(Broken { loss, layer }) })
+        Ok(TrainedSteps { outcomes, broken: Some(Broken { loss, layer }) })
     }
 
     fn make_ready(&mut self, ahead: &Ahead<'_>) -> Result<bool, TrainError> {

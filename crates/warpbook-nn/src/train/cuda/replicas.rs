@@ -5,7 +5,7 @@ use super::resident::Source;
 use super::{CudaTraining, ProgramKey};
 use crate::ops::add::cuda::Weighted;
 use crate::train::engine::{Batches, Engine, StepOutcome};
-use crate::train::replicas::{Prepared, Replicas};
+use crate::train::replicas::{PreparedSamples, Replicas};
 use crate::train::{CudaOptions, Place, Recipe, TrainError};
 use crate::weights::Weights;
 use warpbook_device::{CudaDevice, Event, Result, Slice};
@@ -19,18 +19,18 @@ pub(in crate::train) struct CudaReplicas {
     /// One event per replica, which marks its progress.
     here: Vec<Event>,
     shards: Vec<Shard>,
-    gather: Vec<Gather>,
+    gather: Vec<GatheredGradients>,
 }
 
 /// An array of gradients on the first GPU: a copy of another GPU's gradients, and the sum in f32.
 #[derive(Debug)]
-struct Gather {
+struct GatheredGradients {
     weighted: Weighted,
     staged: DeviceArray,
     sum: Slice<f32>,
 }
 
-impl Gather {
+impl GatheredGradients {
     fn new(device: &CudaDevice, array: &DeviceArray) -> Result<Self> {
         let size = array.dtype().bytes() as usize;
         let staged = DeviceArray::of_bytes(&device.zeros::<u8>(array.len() * size)?.range(..), array.dtype());
@@ -55,7 +55,8 @@ impl CudaReplicas {
             replica.place = shard.first;
             all.push(replica);
         }
-        let gather = all[0].gradient_arrays().iter().map(|array| Gather::new(first, array)).collect::<Result<_>>()?;
+        let gather =
+            all[0].gradient_arrays().iter().map(|array| GatheredGradients::new(first, array)).collect::<Result<_>>()?;
         let here = gpus.iter().map(|(device, _)| device.event()).collect::<Result<_>>()?;
         Ok(Self { all, here, shards: shards.to_vec(), gather })
     }
@@ -130,7 +131,7 @@ fn gpus<'a>(places: &'a [Place], shards: &[Shard]) -> Result<Vec<(&'a CudaDevice
 }
 
 impl Replicas for CudaReplicas {
-    fn prepare(&mut self, p: &Prepared<'_>) -> Result<(), TrainError> {
+    fn prepare(&mut self, p: &PreparedSamples<'_>) -> Result<(), TrainError> {
         for (replica, shard) in self.all.iter_mut().zip(&self.shards) {
             let part = p.part(shard);
             let rates = vec![p.learning_rate; super::SLOTS];

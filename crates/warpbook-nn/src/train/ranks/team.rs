@@ -9,7 +9,7 @@ use warpbook_ranks::{Aborter, Collective, Error};
 
 type Operation = Box<dyn FnOnce(&mut dyn Collective) + Send>;
 
-enum Job {
+enum TeamJob {
     Operation(Operation),
     Finish(mpsc::Sender<warpbook_ranks::Result<()>>),
 }
@@ -21,7 +21,7 @@ pub(super) struct Team {
     world: usize,
     aborter: Aborter,
     trace: Trace,
-    jobs: Mutex<Option<mpsc::Sender<Job>>>,
+    jobs: Mutex<Option<mpsc::Sender<TeamJob>>>,
     thread: Mutex<Option<JoinHandle<()>>>,
 }
 
@@ -48,8 +48,8 @@ impl Team {
             let mut collective = collective;
             while let Ok(job) = queued.recv() {
                 match job {
-                    Job::Operation(operation) => operation(&mut *collective),
-                    Job::Finish(reply) => {
+                    TeamJob::Operation(operation) => operation(&mut *collective),
+                    TeamJob::Finish(reply) => {
                         let _ = reply.send(collective.finish());
                         return;
                     }
@@ -72,7 +72,7 @@ impl Team {
     }
 
     /// Queues a job. If the thread has ended, no answer comes, and waiting for it reports an error.
-    fn push(&self, job: Job) {
+    fn push(&self, job: TeamJob) {
         if let Some(jobs) = &*self.jobs.lock().unwrap_or_else(PoisonError::into_inner) {
             let _ = jobs.send(job);
         }
@@ -85,7 +85,7 @@ impl Team {
     ) -> Pending<R> {
         let (reply, done) = mpsc::channel();
         let (trace, name) = (self.trace.clone(), name.to_owned());
-        self.push(Job::Operation(Box::new(move |collective| {
+        self.push(TeamJob::Operation(Box::new(move |collective| {
             let begun = Instant::now();
             let result = operation(collective);
             trace.add(RankThread::Communication, &name, begun);
@@ -97,7 +97,7 @@ impl Team {
 
     pub fn finish(&self) -> Result<(), TrainError> {
         let (reply, done) = mpsc::channel();
-        self.push(Job::Finish(reply));
+        self.push(TeamJob::Finish(reply));
         Pending(done).wait()
     }
 }

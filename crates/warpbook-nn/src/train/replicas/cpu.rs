@@ -1,6 +1,6 @@
 //! Replicas on the CPU, which work one after another, with the same copies and sums as on GPUs.
 
-use super::{Prepared, Replicas};
+use super::{PreparedSamples, Replicas};
 use crate::train::cpu::{CpuTraining, Owned};
 use crate::train::engine::StepOutcome;
 use crate::train::{Recipe, TrainError};
@@ -33,7 +33,7 @@ impl CpuReplicas {
 }
 
 impl Replicas for CpuReplicas {
-    fn prepare(&mut self, p: &Prepared<'_>) -> Result<(), TrainError> {
+    fn prepare(&mut self, p: &PreparedSamples<'_>) -> Result<(), TrainError> {
         let parts = self.shards.iter().map(|shard| p.part(shard)).collect();
         self.steps = Some(Steps { set: Owned::new(p.set), parts, learning_rate: p.learning_rate });
         self.made = 0;

@@ -21,7 +21,7 @@ use warpbook_ranks::{Shard, shard};
 /// The interface of a network's replicas.
 pub(super) trait Replicas: std::fmt::Debug + Send {
     /// Prepares steps with the whole batches of this order, which are then repeated.
-    fn prepare(&mut self, batches: &Prepared<'_>) -> Result<(), TrainError>;
+    fn prepare(&mut self, batches: &PreparedSamples<'_>) -> Result<(), TrainError>;
 
     /// Makes the next step, or queues it.
     fn step(&mut self) -> Result<(), TrainError>;
@@ -41,7 +41,7 @@ pub(super) trait Replicas: std::fmt::Debug + Send {
 
 /// Samples of the prepared steps, which are repeated.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Prepared<'a> {
+pub(super) struct PreparedSamples<'a> {
     pub set: Samples<'a>,
     /// Indices of the samples of [`SLOTS`] global batches.
     pub indices: &'a [u32],
@@ -49,7 +49,7 @@ pub(super) struct Prepared<'a> {
     pub learning_rate: f64,
 }
 
-impl Prepared<'_> {
+impl PreparedSamples<'_> {
     /// A replica's samples of all batches.
     pub fn part(&self, shard: &Shard) -> Vec<u32> {
         self.indices.chunks(self.batch).flat_map(|batch| batch[shard.range()].iter().copied()).collect()
@@ -126,7 +126,7 @@ impl DataParallel {
         let order: Vec<u32> = collect(n, &|i| place(i as u64) as u32);
         let indices: Vec<u32> = order[..n / batch * batch].iter().cycle().copied().take(SLOTS * batch).collect();
         let learning_rate = self.recipe.learning_rate;
-        self.replicas.prepare(&Prepared { set, indices: &indices, batch, learning_rate })
+        self.replicas.prepare(&PreparedSamples { set, indices: &indices, batch, learning_rate })
     }
 
     /// Makes the next prepared step; on GPUs it is queued.

@@ -7,7 +7,7 @@ use crate::ops::optimizer::Optimizer;
 use crate::ops::optimizer::groups::Group;
 use crate::train::engine::{ScalerState, State};
 use crate::train::{Recipe, TrainError};
-use crate::weights::{self, Arrays, STATE, Weights, WeightsError};
+use crate::weights::{self, NamedArrays, STATE, Weights, WeightsError};
 use safetensors::SafeTensors;
 use serde::{Deserialize, Serialize};
 use std::path::Path;
@@ -91,7 +91,7 @@ impl Made {
 
 /// Contents of a checkpoint's metadata.
 #[derive(Serialize, Deserialize)]
-struct About {
+struct CheckpointMetadata {
     /// Version of the format.
     checkpoint: u32,
     step: u64,
@@ -119,7 +119,7 @@ pub(super) fn slot_prefix(slot: usize) -> String {
 
 impl Checkpoint {
     pub fn save(&self, path: &Path) -> Result<(), TrainError> {
-        let mut arrays = Arrays::new();
+        let mut arrays = NamedArrays::new();
         for (spec, values) in self.state.weights.specs().iter().zip(self.state.weights.values()) {
             arrays.insert(spec.name.clone(), (spec.shape.clone(), values));
         }
@@ -131,7 +131,16 @@ impl Checkpoint {
         let updates = Some(self.state.updates).filter(|updates| *updates != self.step);
         let (scaler, made, network) = (self.state.scaler, self.made.clone(), self.network.clone());
         let kernels = self.state.kernels.clone();
-        let about = About { checkpoint: 1, step: self.step, seed: self.seed, updates, scaler, made, network, kernels };
+        let about = CheckpointMetadata {
+            checkpoint: 1,
+            step: self.step,
+            seed: self.seed,
+            updates,
+            scaler,
+            made,
+            network,
+            kernels,
+        };
         let text = serde_json::to_string(&about).map_err(|e| TrainError::Setting(e.to_string()))?;
         Ok(weights::write(&arrays, Some(text), path)?)
     }
@@ -143,8 +152,10 @@ impl Checkpoint {
         let bytes = weights::read_tensors(path)?;
         let text = weights::metadata(&bytes).map_err(format)?;
         let tensors = SafeTensors::deserialize(&bytes).map_err(|e| format(e.to_string()))?;
-        let about = text.and_then(|t| serde_json::from_str::<About>(&t).ok()).filter(|a| a.checkpoint == 1);
-        let Some(About { step, seed, updates, scaler, made, network: described, kernels, .. }) = about else {
+        let about =
+            text.and_then(|t| serde_json::from_str::<CheckpointMetadata>(&t).ok()).filter(|a| a.checkpoint == 1);
+        let Some(CheckpointMetadata { step, seed, updates, scaler, made, network: described, kernels, .. }) = about
+        else {
             let path = path.display();
             return Err(TrainError::Setting(format!(
                 "{path} is not a checkpoint: it holds weights, but no training to resume. Read weights with --init {path}"
@@ -305,7 +316,7 @@ mod tests {
     /// Checkpoints name the kernels of products, except checkpoints from a CPU or of older versions.
     #[test]
     fn kernels_are_kept_where_there_are_any() {
-        let about = |kernels| About {
+        let about = |kernels| CheckpointMetadata {
             checkpoint: 1,
             step: 3,
             seed: 7,
@@ -318,9 +329,9 @@ mod tests {
         let product = Product::new(32, 10, 128, Form { trans_b: true, ..Form::plain(Dtype::F16) });
         let kernels = vec![Finding::new(&product, "15_split_k", "64x64s12k2", 2.5)];
         let text = serde_json::to_string(&about(kernels.clone())).unwrap();
-        assert_eq!(serde_json::from_str::<About>(&text).unwrap().kernels, kernels);
+        assert_eq!(serde_json::from_str::<CheckpointMetadata>(&text).unwrap().kernels, kernels);
         let none = serde_json::to_string(&about(Vec::new())).unwrap();
         assert_eq!(none, r#"{"checkpoint":1,"step":3,"seed":7}"#);
-        assert_eq!(serde_json::from_str::<About>(&none).unwrap().kernels, []);
+        assert_eq!(serde_json::from_str::<CheckpointMetadata>(&none).unwrap().kernels, []);
     }
 }

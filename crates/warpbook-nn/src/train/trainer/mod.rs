@@ -24,7 +24,7 @@ use crate::weights::Weights;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
-use time_budget::{Mean, Pace};
+use time_budget::{Pace, RunningLoss};
 use warpbook_data::parallel::collect;
 use warpbook_data::philox;
 use warpbook_data::{Dataset, Identity, Source};
@@ -340,7 +340,7 @@ impl Trainer {
         let (size, log_every) = (self.recipe.batch, log_every.max(1));
         let per_epoch = train.len().div_ceil(size) as u64;
         let last = until.min(self.recipe.total_steps(train.len()));
-        let (mut lines, mut pace) = (Mean::default(), Pace::new(self.budget));
+        let (mut lines, mut pace) = (RunningLoss::default(), Pace::new(self.budget));
         self.make_ready(train, test, last, listener)?;
         let mut started = Instant::now();
         let (mut kept_at, mut kept_step) = (Instant::now(), self.step);

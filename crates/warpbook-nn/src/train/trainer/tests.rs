@@ -1,7 +1,7 @@
 use super::*;
 use crate::network::{Network, batch_norm, flatten, linear};
 use crate::train::Precision;
-use crate::train::engine::{Ahead, Trained};
+use crate::train::engine::{Ahead, TrainedSteps};
 use std::sync::Mutex;
 use warpbook_data::synthetic_digits;
 use warpbook_device::{CudaDevice, Stream, testing};
@@ -66,7 +66,7 @@ impl Engine for Queueing {
         5
     }
 
-    fn train(&mut self, batches: &Batches<'_>) -> Result<Trained, TrainError> {
+    fn train(&mut self, batches: &Batches<'_>) -> Result<TrainedSteps, TrainError> {
         self.1.lock().unwrap().push(batches.learning_rates.len());
         self.0.train(batches)
     }
@@ -91,7 +91,7 @@ impl Engine for Planning {
         Ok(true)
     }
 
-    fn train(&mut self, batches: &Batches<'_>) -> Result<Trained, TrainError> {
+    fn train(&mut self, batches: &Batches<'_>) -> Result<TrainedSteps, TrainError> {
         self.1.lock().unwrap().push(format!("{} steps", batches.learning_rates.len()));
         self.0.train(batches)
     }

@@ -38,12 +38,12 @@ impl Pace {
 
 /// Mean loss since the last progress event.
 #[derive(Debug, Default)]
-pub(super) struct Mean {
+pub(super) struct RunningLoss {
     sum: f64,
     count: u64,
 }
 
-impl Mean {
+impl RunningLoss {
     pub fn add(&mut self, loss: f64) {
         (self.sum, self.count) = (self.sum + loss, self.count + 1);
     }

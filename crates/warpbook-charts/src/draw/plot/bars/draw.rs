@@ -1,6 +1,6 @@
 //! Drawing of bars, their names and their reference marks.
 
-use super::{BEHIND, Bar, Bars, Content, GAP, LEGEND_LINE, Layout, MARK_LINE, Mark, REMARK_LINES, Row};
+use super::{BEHIND, Bar, BarLayout, Bars, Content, GAP, LEGEND_LINE, MARK_LINE, Mark, REMARK_LINES, Row};
 use crate::draw::canvas::{At, Canvas, Drawn, Font, MARGIN, Marker, Paint, Stroke, line_height};
 use crate::draw::chart::{Chart, ChartError};
 use crate::draw::mark_data::MarkData;
@@ -56,21 +56,21 @@ impl Bars {
 }
 
 /// Returns the height of a mark's label.
-fn mark_height(mark: &Mark, layout: &Layout) -> f64 {
+fn mark_height(mark: &Mark, layout: &BarLayout) -> f64 {
     match layout.narrow {
         false => MARK_LINE,
         true => stacked_mark(mark, layout).len() as f64 * 16.0 + 4.0,
     }
 }
 
-fn stacked_mark(mark: &Mark, layout: &Layout) -> Vec<String> {
+fn stacked_mark(mark: &Mark, layout: &BarLayout) -> Vec<String> {
     text::wrap(&mark.label, layout.room() - 22.0, Font::SMALL.size, false, 2)
 }
 
 fn draw_axis(
     canvas: &Canvas<'_>,
     axis: &Axis,
-    layout: &Layout,
+    layout: &BarLayout,
     blocks: &[(f64, f64)],
     tick: fn(f64) -> String,
     caption: &str,
@@ -98,7 +98,7 @@ fn draw_axis(
 fn draw_bars(
     canvas: &Canvas<'_>,
     rows: &[Row],
-    layout: &Layout,
+    layout: &BarLayout,
     (first, zero, dots): (f64, f64, bool),
     x: impl Fn(f64) -> f64,
 ) -> Drawn {
@@ -179,7 +179,7 @@ fn label_at(bar: &Bar, zero: f64, x: impl Fn(f64) -> f64) -> f64 {
 fn draw_stacked_marks(
     canvas: &Canvas<'_>,
     marks: &[Mark],
-    (rows, layout): (&[Row], &Layout),
+    (rows, layout): (&[Row], &BarLayout),
     (top, first): (f64, f64),
     x: impl Fn(f64) -> f64,
 ) -> Drawn {
@@ -205,7 +205,7 @@ fn stroke(mark: &Mark, alpha: f64) -> Stroke {
 fn draw_marks(
     canvas: &Canvas<'_>,
     mut marks: Vec<Mark>,
-    (rows, layout): (&[Row], &Layout),
+    (rows, layout): (&[Row], &BarLayout),
     (top, first): (f64, f64),
     x: impl Fn(f64) -> f64,
 ) -> Drawn {
@@ -241,7 +241,7 @@ fn draw_marks(
 fn draw_mark(
     canvas: &Canvas<'_>,
     mark: &Mark,
-    (rows, layout): (&[Row], &Layout),
+    (rows, layout): (&[Row], &BarLayout),
     (top, first): (f64, f64),
     x: impl Fn(f64) -> f64,
 ) -> Drawn {
@@ -281,7 +281,13 @@ fn draw_mark(
 type LabelAt<'a> = &'a dyn Fn(&Bar) -> f64;
 
 /// Draws the names, labels and reasons of all rows.
-fn draw_rows(canvas: &Canvas<'_>, rows: &[Row], layout: &Layout, first: f64, label_at: Option<LabelAt<'_>>) -> Drawn {
+fn draw_rows(
+    canvas: &Canvas<'_>,
+    rows: &[Row],
+    layout: &BarLayout,
+    first: f64,
+    label_at: Option<LabelAt<'_>>,
+) -> Drawn {
     for (row, y, _) in layout.placed(rows, first) {
         let own = layout.own_height(row);
         match &row.content {
@@ -298,7 +304,7 @@ fn draw_rows(canvas: &Canvas<'_>, rows: &[Row], layout: &Layout, first: f64, lab
     Ok(())
 }
 
-fn draw_heading(canvas: &Canvas<'_>, row: &Row, note: &str, (y, height): (f64, f64), layout: &Layout) -> Drawn {
+fn draw_heading(canvas: &Canvas<'_>, row: &Row, note: &str, (y, height): (f64, f64), layout: &BarLayout) -> Drawn {
     let middle = y + height - 12.0;
     if height > 40.0 {
         canvas.elided(&row.name, layout.room(), (MARGIN, middle - 17.0), At::Left, Font::HEADING)?;
@@ -315,7 +321,7 @@ fn draw_row(
     canvas: &Canvas<'_>,
     row: &Row,
     (y, height): (f64, f64),
-    layout: &Layout,
+    layout: &BarLayout,
     label_at: Option<LabelAt<'_>>,
 ) -> Drawn {
     let middle = y + height / 2.0;
@@ -348,7 +354,7 @@ fn draw_row(
 }
 
 /// Draws the name, the label and the note, one below the other, above the bar.
-fn draw_stacked(canvas: &Canvas<'_>, row: &Row, y: f64, layout: &Layout) -> Drawn {
+fn draw_stacked(canvas: &Canvas<'_>, row: &Row, y: f64, layout: &BarLayout) -> Drawn {
     let room = layout.room();
     match &row.content {
         Content::Bar(bar) => {
@@ -374,7 +380,7 @@ fn draw_stacked(canvas: &Canvas<'_>, row: &Row, y: f64, layout: &Layout) -> Draw
     }
 }
 
-fn draw_legend(canvas: &Canvas<'_>, layout: &Layout, top: f64) -> Drawn {
+fn draw_legend(canvas: &Canvas<'_>, layout: &BarLayout, top: f64) -> Drawn {
     for (i, line) in layout.legend.iter().enumerate() {
         let y = top + i as f64 * LEGEND_LINE + 7.0;
         for (color, name, x) in line {

@@ -89,7 +89,7 @@ const BEHIND: f64 = 0.22;
 const REMARK_LINES: usize = 3;
 
 /// Horizontal positions in a chart of bars, from left to right.
-struct Layout {
+struct BarLayout {
     width: f64,
     /// True if names and values are above the bars.
     narrow: bool,
@@ -102,7 +102,7 @@ struct Layout {
     legend: Vec<Vec<(Rgb, String, f64)>>,
 }
 
-impl Layout {
+impl BarLayout {
     /// Returns the width between the borders of the chart.
     fn room(&self) -> f64 {
         self.width - 2.0 * MARGIN
@@ -205,11 +205,11 @@ impl Bars {
         self.base.is_none() && self.axis.as_ref().is_some_and(Axis::is_log)
     }
 
-    fn layout(&self) -> Layout {
+    fn layout(&self) -> BarLayout {
         let width = self.frame.width;
         let legend = legend_lines(&self.legend, width);
         if is_narrow(width) {
-            return Layout { width, narrow: true, left: MARGIN, right: width - MARGIN - 10.0, column: None, legend };
+            return BarLayout { width, narrow: true, left: MARGIN, right: width - MARGIN - 10.0, column: None, legend };
         }
         let widest = self.rows.iter().map(|r| r.name_width()).fold(0.0, f64::max);
         let left = MARGIN + widest.clamp(60.0, 240.0) + 10.0;
@@ -219,7 +219,7 @@ impl Bars {
         if !self.marks.is_empty() && self.axis.is_some() {
             let room = bars().map(Bar::label_width).fold(0.0, f64::max) + GAP + 8.0;
             let right = left + (most - room + 14.0).clamp(most * 0.3, most);
-            return Layout { width, narrow: false, left, right, column: Some(right + GAP + 7.0), legend };
+            return BarLayout { width, narrow: false, left, right, column: Some(right + GAP + 7.0), legend };
         }
         // Finds the longest axis that leaves room for every label.
         let mut length = most;
@@ -234,7 +234,7 @@ impl Bars {
             }
         }
         let right = left + length.clamp(most * 0.3, most);
-        Layout { width, narrow: false, left, right, column: None, legend }
+        BarLayout { width, narrow: false, left, right, column: None, legend }
     }
 }
 

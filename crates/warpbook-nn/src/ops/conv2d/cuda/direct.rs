@@ -1,7 +1,7 @@
 //! Kernels that compute convolutions straight from the definition.
 #![allow(unsafe_code)]
 
-use super::Forward;
+use super::ForwardArrays;
 use super::shapes::Shapes;
 use crate::ops::Words;
 use warpbook_device::{CudaDevice, Kernel, KernelArg, Result, Slice, Stream};
@@ -34,7 +34,7 @@ impl Direct {
         }
     }
 
-    pub fn forward(&self, stream: &Stream, f: &Forward<'_>) -> Result<()> {
+    pub fn forward(&self, stream: &Stream, f: &ForwardArrays<'_>) -> Result<()> {
         let (n, relu) = (f.y.len() as u32, u32::from(f.relu));
         let args: [&dyn KernelArg; 7] =
             [&self.g, f.x.bytes(), f.weight.bytes(), optional(f.bias), &relu, f.y.bytes(), &n];

@@ -174,7 +174,7 @@ pub enum Epilogue {
 }
 
 /// The checked arrays of a forward pass.
-struct Forward<'a> {
+struct ForwardArrays<'a> {
     x: &'a DeviceArray,
     weight: &'a DeviceArray,
     bias: Option<&'a Slice<f32>>,
@@ -197,7 +197,7 @@ pub struct PooledGradient<'a> {
 }
 
 #[derive(Debug, Clone)]
-enum Body {
+enum ConvolutionBody {
     Direct(Box<Direct>),
     Im2col(Box<Im2col>),
     Implicit(Box<Implicit>),
@@ -211,7 +211,7 @@ enum Body {
 pub struct Convolution {
     geometry: Geometry,
     form: Form,
-    body: Body,
+    body: ConvolutionBody,
     /// First flag: true if the forward pass is [`Convolution::forward_pooled`]. Second flag: true if the weight gradient is
     /// [`Convolution::pooled_weight_gradient`].
     pools: [bool; 2],
@@ -257,10 +257,10 @@ impl Convolution {
             Method::Direct if form.dtype != Dtype::F32 => {
                 return Err(unsupported("is not computed by the direct method, which supports only fp32"));
             }
-            Method::Direct => Body::Direct(Box::new(Direct::new(device, &shapes)?)),
+            Method::Direct => ConvolutionBody::Direct(Box::new(Direct::new(device, &shapes)?)),
             Method::Im2col => {
                 let by = if by == ProductBy::Stock { ProductBy::Own } else { by };
-                Body::Im2col(Box::new(Im2col::new(device, gemm, by, &shapes, form)?))
+                ConvolutionBody::Im2col(Box::new(Im2col::new(device, gemm, by, &shapes, form)?))
             }
             Method::ImplicitGemmTuring if form.dtype != Dtype::F16 => {
                 return Err(unsupported(
@@ -271,8 +271,10 @@ impl Convolution {
             | Method::ImplicitGemmTuring
             | Method::ShiftedWindows
             | Method::FewChannels
-            | Method::ManyChannels => Body::Implicit(Box::new(Implicit::new(device, &shapes, form, pools)?)),
-            Method::Stock | Method::StockFastest => Body::Stock(Arc::new(Stock::new(device, gemm, &shapes, form)?)),
+            | Method::ManyChannels => ConvolutionBody::Implicit(Box::new(Implicit::new(device, &shapes, form, pools)?)),
+            Method::Stock | Method::StockFastest => {
+                ConvolutionBody::Stock(Arc::new(Stock::new(device, gemm, &shapes, form)?))
+            }
         };
         let rows = match form.layout {
             Layout::Nhwc => RowsOf::Matrix { rows: shapes.positions() },
@@ -280,8 +282,8 @@ impl Convolution {
         };
         let sums = || Sums::new(device, stored(form.dtype), shapes.filters, rows);
         let has_bias_gradient = match &body {
-            Body::Direct(_) => true,
-            Body::Implicit(b) => b.has_bias_gradient(),
+            ConvolutionBody::Direct(_) => true,
+            ConvolutionBody::Implicit(b) => b.has_bias_gradient(),
             _ => false,
         };
         let bias_gradient = if has_bias_gradient { None } else { Some(sums()?) };
@@ -304,7 +306,7 @@ impl Convolution {
     #[must_use]
     pub fn uses_shifted_windows(&self) -> [bool; 3] {
         match &self.body {
-            Body::Implicit(b) => b.uses_shifted_windows(),
+            ConvolutionBody::Implicit(b) => b.uses_shifted_windows(),
             _ => [false; 3],
         }
     }
@@ -313,7 +315,7 @@ impl Convolution {
     #[must_use]
     pub fn uses_tma_im2col(&self) -> [bool; 2] {
         match &self.body {
-            Body::Implicit(b) => b.uses_tma_im2col(),
+            ConvolutionBody::Implicit(b) => b.uses_tma_im2col(),
             _ => [false; 2],
         }
     }
@@ -321,17 +323,17 @@ impl Convolution {
     /// Returns true if [`Method::ImplicitGemmTuring`] computes this convolution.
     #[must_use]
     pub fn uses_turing_kernels(&self) -> bool {
-        matches!(&self.body, Body::Implicit(b) if b.uses_turing_kernels())
+        matches!(&self.body, ConvolutionBody::Implicit(b) if b.uses_turing_kernels())
     }
 
     /// Bytes of workspace that the largest pass needs: sums split over blocks, columns, and copies of operands.
     #[must_use]
     pub fn workspace_bytes(&self) -> u64 {
         let body = match &self.body {
-            Body::Direct(_) => 0,
-            Body::Im2col(b) => b.workspace_bytes(),
-            Body::Implicit(b) => b.workspace_bytes(),
-            Body::Stock(b) => b.workspace_bytes(),
+            ConvolutionBody::Direct(_) => 0,
+            ConvolutionBody::Im2col(b) => b.workspace_bytes(),
+            ConvolutionBody::Implicit(b) => b.workspace_bytes(),
+            ConvolutionBody::Stock(b) => b.workspace_bytes(),
         };
         body.max(self.bias_gradient.as_ref().map_or(0, Sums::workspace_bytes))
     }
@@ -340,7 +342,7 @@ impl Convolution {
     #[must_use]
     pub fn is_deterministic(&self) -> [bool; 3] {
         match &self.body {
-            Body::Stock(b) => b.plans().map(|plan| plan.is_none_or(CudnnPlan::is_deterministic)),
+            ConvolutionBody::Stock(b) => b.plans().map(|plan| plan.is_none_or(CudnnPlan::is_deterministic)),
             _ => [true; 3],
         }
     }
@@ -348,16 +350,16 @@ impl Convolution {
     /// Returns true if [`Method::FewChannels`] itself computes the forward pass and the weight gradient.
     #[must_use]
     pub fn uses_few_channels(&self) -> bool {
-        matches!(&self.body, Body::Implicit(b) if b.uses_few_channels())
+        matches!(&self.body, ConvolutionBody::Implicit(b) if b.uses_few_channels())
     }
 
     /// Compiler and device statistics of a pass's own kernel; empty for im2col and libraries.
     #[must_use]
     pub fn kernel_stats(&self, pass: Pass) -> Vec<KernelStats> {
         let kernel = match &self.body {
-            Body::Direct(b) => Some(b.kernel(pass)),
-            Body::Implicit(b) => Some(b.kernel(pass)),
-            Body::Im2col(_) | Body::Stock(_) => None,
+            ConvolutionBody::Direct(b) => Some(b.kernel(pass)),
+            ConvolutionBody::Implicit(b) => Some(b.kernel(pass)),
+            ConvolutionBody::Im2col(_) | ConvolutionBody::Stock(_) => None,
         };
         kernel.into_iter().map(|kernel| kernel.stats().clone()).collect()
     }
@@ -366,7 +368,7 @@ impl Convolution {
     /// input gradient that is not computed.
     #[must_use]
     pub fn library_plans(&self) -> Option<[Option<&CudnnPlan>; 3]> {
-        if let Body::Stock(b) = &self.body { Some(b.plans()) } else { None }
+        if let ConvolutionBody::Stock(b) = &self.body { Some(b.plans()) } else { None }
     }
 
     /// Queues y = f(x * w + b).
@@ -387,17 +389,17 @@ impl Convolution {
     ) -> Result<()> {
         self.check_pool(false)?;
         self.check(("x", x), Some(weight), ("y", y), workspace)?;
-        let f = Forward { x, weight, bias, relu: epilogue == Epilogue::Relu, y, pool: None };
+        let f = ForwardArrays { x, weight, bias, relu: epilogue == Epilogue::Relu, y, pool: None };
         self.queue_forward(stream, &f, workspace)
     }
 
-    fn queue_forward(&self, stream: &Stream, f: &Forward<'_>, workspace: &Workspace) -> Result<()> {
+    fn queue_forward(&self, stream: &Stream, f: &ForwardArrays<'_>, workspace: &Workspace) -> Result<()> {
         self.geometry.check_bias("the bias", f.bias.map(Slice::len))?;
         match &self.body {
-            Body::Direct(b) => b.forward(stream, f),
-            Body::Im2col(b) => b.forward(stream, f, workspace),
-            Body::Implicit(b) => b.forward(stream, f),
-            Body::Stock(b) => b.forward(stream, f, workspace),
+            ConvolutionBody::Direct(b) => b.forward(stream, f),
+            ConvolutionBody::Im2col(b) => b.forward(stream, f, workspace),
+            ConvolutionBody::Implicit(b) => b.forward(stream, f),
+            ConvolutionBody::Stock(b) => b.forward(stream, f, workspace),
         }
     }
 
@@ -420,10 +422,10 @@ impl Convolution {
             self.check_image("the mask", mask)?;
         }
         match &self.body {
-            Body::Direct(b) => b.input_gradient(stream, dy, weight, mask, dx),
-            Body::Im2col(b) => b.input_gradient(stream, dy, weight, mask, dx, workspace),
-            Body::Implicit(b) => b.input_gradient(stream, dy, weight, mask, dx),
-            Body::Stock(b) => b.input_gradient(stream, dy, weight, mask, dx, workspace),
+            ConvolutionBody::Direct(b) => b.input_gradient(stream, dy, weight, mask, dx),
+            ConvolutionBody::Im2col(b) => b.input_gradient(stream, dy, weight, mask, dx, workspace),
+            ConvolutionBody::Implicit(b) => b.input_gradient(stream, dy, weight, mask, dx),
+            ConvolutionBody::Stock(b) => b.input_gradient(stream, dy, weight, mask, dx, workspace),
         }
     }
 
@@ -444,10 +446,10 @@ impl Convolution {
         self.check(("x", x), None, ("dy", dy), workspace)?;
         self.check_gradients(dweight, dbias)?;
         match &self.body {
-            Body::Direct(b) => return b.weight_gradient(stream, [x, dy], dweight, dbias),
-            Body::Im2col(b) => b.weight_gradient(stream, [x, dy], dweight, workspace)?,
-            Body::Implicit(b) => b.weight_gradient(stream, [x, dy], dweight, dbias, workspace)?,
-            Body::Stock(b) => b.weight_gradient(stream, [x, dy], dweight, workspace)?,
+            ConvolutionBody::Direct(b) => return b.weight_gradient(stream, [x, dy], dweight, dbias),
+            ConvolutionBody::Im2col(b) => b.weight_gradient(stream, [x, dy], dweight, workspace)?,
+            ConvolutionBody::Implicit(b) => b.weight_gradient(stream, [x, dy], dweight, dbias, workspace)?,
+            ConvolutionBody::Stock(b) => b.weight_gradient(stream, [x, dy], dweight, workspace)?,
         }
         match (&self.bias_gradient, dbias) {
             (Some(sums), Some(dbias)) => sums.queue(stream, dy, dbias, workspace),

@@ -2,7 +2,10 @@
 //! that expand the gradient of these maxima, so that dy is never stored.
 
 use super::super::{Geometry, OP};
-use super::{Body, Convolution, Epilogue, Form, Forward, Method, Pass, PooledGradient, few_specs_of, tma_kernel_of};
+use super::{
+    Convolution, ConvolutionBody, Epilogue, Form, ForwardArrays, Method, Pass, PooledGradient, few_specs_of,
+    tma_kernel_of,
+};
 use crate::ops::Layout;
 use crate::ops::error::Check;
 use warpbook_device::{CudaDevice, Error, Result, Slice, Stream};
@@ -89,7 +92,7 @@ impl Convolution {
         if let Some(index) = index {
             check_places(index, y)?;
         }
-        let f = Forward { x, weight, bias, relu: epilogue == Epilogue::Relu, y, pool: Some(index) };
+        let f = ForwardArrays { x, weight, bias, relu: epilogue == Epilogue::Relu, y, pool: Some(index) };
         self.queue_forward(stream, &f, workspace)
     }
 
@@ -118,8 +121,10 @@ impl Convolution {
         check_places(maxima_gradient.places, maxima_gradient.dy)?;
         self.check_gradients(dweight, dbias)?;
         match &self.body {
-            Body::Implicit(b) => b.pooled_weight_gradient(stream, (x, maxima_gradient), dweight, dbias, workspace),
-            Body::Direct(_) | Body::Im2col(_) | Body::Stock(_) => Err(no_unpooling()),
+            ConvolutionBody::Implicit(b) => {
+                b.pooled_weight_gradient(stream, (x, maxima_gradient), dweight, dbias, workspace)
+            }
+            ConvolutionBody::Direct(_) | ConvolutionBody::Im2col(_) | ConvolutionBody::Stock(_) => Err(no_unpooling()),
         }
     }
 

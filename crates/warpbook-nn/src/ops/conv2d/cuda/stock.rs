@@ -4,7 +4,7 @@
 //! rounded; a gradient beyond the range of fp16 becomes infinite, which the gradient scaler detects, as in PyTorch.
 
 use super::shapes::Shapes;
-use super::{Form, Forward, Method, stored};
+use super::{Form, ForwardArrays, Method, stored};
 use crate::ops::Layout;
 use warpbook_device::{ConvolutionPass, CudaDevice, CudnnPlan, Error, LibraryConvolution, Result, Slice, Stream};
 use warpbook_gemm::{AfterLibrary, DeviceArray, Gemm, Workspace};
@@ -80,7 +80,7 @@ impl Stock {
         forward.max(input_gradient).max(self.narrow_bytes() + weight_gradient)
     }
 
-    pub fn forward(&self, stream: &Stream, f: &Forward<'_>, workspace: &Workspace) -> Result<()> {
+    pub fn forward(&self, stream: &Stream, f: &ForwardArrays<'_>, workspace: &Workspace) -> Result<()> {
         let part = workspace.part(0, self.forward.workspace_bytes());
         self.forward.launch(stream, [f.x.bytes(), f.weight.bytes()], f.y.bytes(), &part)?;
         match f.bias {

@@ -1,12 +1,12 @@
 //! Launches of a step's bookkeeping.
 #![allow(unsafe_code)]
 
-use super::{Control, Start};
+use super::{Start, StepControl};
 use crate::ops::step_launch::End;
 use warpbook_device::{DevicePtr, KernelArg, Result, Slice, Stream};
 use warpbook_gemm::kernel_args::optional;
 
-impl Control {
+impl StepControl {
     /// Queues the choice of a batch's samples.
     pub fn queue_start(&self, stream: &Stream, n: usize, labels: Option<&Slice<u8>>, what: Start<'_>) -> Result<()> {
         let statistics = what.statistics.map_or(0, |s| s.running.len());

@@ -5,7 +5,7 @@ mod launch;
 use super::params::Statistics;
 use crate::ops::cross_entropy::cuda::LossSlots;
 use crate::ops::optimizer::cuda::STEP_WORDS;
-use crate::ops::step_launch::{End, Ended, Scaler};
+use crate::ops::step_launch::{End, Scaler, StepEndArrays};
 use crate::train::{GradScaler, ScalerState, StepOutcome};
 use warpbook_device::{CudaDevice, Kernel, Result, Slice};
 use warpbook_gemm::kernel_args::load;
@@ -15,7 +15,7 @@ pub(in crate::train) const SLOTS: usize = 128;
 
 /// Counters, rates and rings, and the kernels that advance them.
 #[derive(Debug, Clone)]
-pub(super) struct Control {
+pub(super) struct StepControl {
     pub(super) start: Kernel,
     pub(super) judge: Kernel,
     pub(super) finish: Kernel,
@@ -52,7 +52,7 @@ pub(super) struct Control {
     pub(super) part_correct: Slice<u32>,
 }
 
-impl Control {
+impl StepControl {
     /// Allocates for batches of at most this many samples, in at most this many parts.
     pub fn new(device: &CudaDevice, batch: usize, parts: usize) -> Result<Self> {
         let [start, judge, finish, loss_of_parts] = load(device, warpbook_kernels::nn::step())?;
@@ -117,7 +117,7 @@ impl Control {
         let s = what.scaler.copied().unwrap_or_default();
         let scaler =
             Scaler { growth: s.growth_factor, backoff: s.backoff_factor, interval: s.growth_interval, unused: 0 };
-        End::new(Ended {
+        End::new(StepEndArrays {
             samples: [n, self.order.len()].map(|size| u32::try_from(size).unwrap_or(u32::MAX)),
             scaler,
             counters: &self.counters,

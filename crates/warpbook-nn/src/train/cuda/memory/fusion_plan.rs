@@ -44,7 +44,7 @@ pub(super) fn multiplies(op: &Op) -> bool {
 
 /// The part of a written buffer that the backward pass will read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Kept {
+enum KeptPart {
     /// Nothing: any reader may overwrite the buffer.
     Nothing,
     /// The zeros of a ReLU's output: another ReLU or a dropout may overwrite the buffer.
@@ -60,7 +60,7 @@ struct Planner<'a> {
     readers: Vec<usize>,
     producer: Vec<Option<usize>>,
     /// For each buffer, the content that has to be kept.
-    kept: Vec<Kept>,
+    kept: Vec<KeptPart>,
     plan: FusionPlan,
 }
 
@@ -80,7 +80,7 @@ impl<'a> Planner<'a> {
             recomputed: Vec::new(),
             nodes: vec![NodePlan::default(); nodes.len()],
         };
-        Self { nodes, readers, producer, kept: vec![Kept::Nothing; values], plan }
+        Self { nodes, readers, producer, kept: vec![KeptPart::Nothing; values], plan }
     }
 
     fn is_relu(&self, i: usize) -> bool {
@@ -106,8 +106,8 @@ impl<'a> Planner<'a> {
         let in_place = match node.op {
             Op::Flatten => is_alone || is_input,
             // Elements that a dropout sets to zero have no gradient, regardless of the preceding ReLU.
-            Op::Activation(Activation::Relu) | Op::Dropout { .. } => free(Kept::Zeros),
-            Op::Add(other) => free(Kept::Nothing) && !self.plan.share(other, x),
+            Op::Activation(Activation::Relu) | Op::Dropout { .. } => free(KeptPart::Zeros),
+            Op::Add(other) => free(KeptPart::Nothing) && !self.plan.share(other, x),
             _ => false,
         };
         if in_place {
@@ -168,10 +168,10 @@ impl<'a> Planner<'a> {
     fn note_kept(&mut self, i: usize) {
         let node = &self.nodes[i];
         let keeps = match node.op {
-            Op::Own => Kept::Values,
-            Op::Activation(Activation::Relu) => Kept::Zeros,
-            Op::Pool(_) if self.plan.nodes[i].mask => Kept::Zeros,
-            _ => Kept::Nothing,
+            Op::Own => KeptPart::Values,
+            Op::Activation(Activation::Relu) => KeptPart::Zeros,
+            Op::Pool(_) if self.plan.nodes[i].mask => KeptPart::Zeros,
+            _ => KeptPart::Nothing,
         };
         let written = self.plan.buffer[node.output];
         self.kept[written] = self.kept[written].max(keeps);

@@ -1,6 +1,6 @@
 //! Gradients of values and weights.
 
-use super::{AcrossRanks, Builder, Multiply, On, Parts};
+use super::{AcrossRanks, Multiply, On, PassBuilder, PassInputs};
 use crate::network::{Op, PoolKind, ValueId};
 use crate::ops::Layout;
 use crate::ops::activation;
@@ -10,10 +10,10 @@ use crate::train::TrainError;
 use warpbook_device::Result;
 use warpbook_gemm::{DeviceArray, RowsOf, Sums, Workspace};
 
-impl Builder<'_> {
+impl PassBuilder<'_> {
     pub(super) fn backward(&mut self, i: usize) -> std::result::Result<(), TrainError> {
         let node = self.node(i);
-        let Parts { fusion, kernels, .. } = self.parts;
+        let PassInputs { fusion, kernels, .. } = self.parts;
         if !self.needs_gradient(node.output) || fusion.nodes[i].skips_backward {
             return Ok(());
         }

@@ -1,12 +1,12 @@
 //! Passes of custom layers.
 
-use super::Builder;
+use super::PassBuilder;
 use crate::ops::custom_layer::cuda::Backward;
 use crate::train::TrainError;
 use warpbook_device::Slice;
 use warpbook_gemm::DeviceArray;
 
-impl Builder<'_> {
+impl PassBuilder<'_> {
     fn own_parameters(&self, i: usize) -> Vec<Slice<f32>> {
         self.node(i).params.iter().map(|id| self.parts.params.master(*id)).collect()
     }

@@ -1,6 +1,6 @@
 //! Forward passes.
 
-use super::{AcrossRanks, Builder, Multiply, Parts};
+use super::{AcrossRanks, Multiply, PassBuilder, PassInputs};
 use crate::network::{Op, PoolKind};
 use crate::ops::batch_norm::cuda::{NormWorkspace, Normalisation};
 use crate::ops::conv2d::cuda::Epilogue;
@@ -8,7 +8,7 @@ use crate::ops::linear::cuda::LinearEpilogue;
 use crate::train::TrainError;
 use warpbook_gemm::DeviceArray;
 
-impl Builder<'_> {
+impl PassBuilder<'_> {
     pub(super) fn forward(&mut self, i: usize) -> Result<(), TrainError> {
         let before = self.passes.len();
         self.queue_forward(i)?;
@@ -32,7 +32,7 @@ impl Builder<'_> {
 
     fn queue_forward(&mut self, i: usize) -> Result<(), TrainError> {
         let node = self.node(i);
-        let Parts { fusion, kernels, .. } = self.parts;
+        let PassInputs { fusion, kernels, .. } = self.parts;
         if fusion.nodes[i].skips_forward {
             return Ok(());
         }

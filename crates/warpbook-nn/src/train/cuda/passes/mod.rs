@@ -5,8 +5,8 @@ mod custom_layer;
 mod forward;
 mod update;
 
-use super::control::{Control, Start, slots};
-use super::kernels::{GatherKernels, LayerKernels, LossKernels, StepKernels};
+use super::control::{Start, StepControl, slots};
+use super::kernels::{AnyLossKernels, GatherKernels, LayerKernels, StepKernels};
 use super::memory::Memory;
 use super::params::Params;
 use super::program::{Launch, On, Pass};
@@ -28,7 +28,7 @@ use warpbook_ranks::Shard;
 
 /// Inputs from which a network's passes are built.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Parts<'a> {
+pub(super) struct PassInputs<'a> {
     pub device: &'a CudaDevice,
     pub gemm: &'a Gemm,
     pub network: &'a Network,
@@ -45,7 +45,7 @@ pub(super) struct Parts<'a> {
 #[derive(Debug, Clone, Copy)]
 pub(super) struct StepParts<'a> {
     pub recipe: &'a Recipe,
-    pub control: &'a Control,
+    pub control: &'a StepControl,
     pub kernels: &'a StepKernels,
     /// Position of the step's first sample in the global batch.
     pub place: usize,
@@ -115,11 +115,11 @@ impl Multiply {
 }
 
 /// Builds the passes of a batch of `n` samples.
-struct Builder<'a> {
-    parts: Parts<'a>,
+struct PassBuilder<'a> {
+    parts: PassInputs<'a>,
     n: usize,
     /// Part of a batch that the samples form; `None` for a whole batch.
-    part: Option<Part>,
+    part: Option<BatchPart>,
     /// Position of the first sample in the global batch, which selects the random numbers of dropout and augmentation.
     place: usize,
     trains: bool,
@@ -143,7 +143,7 @@ struct Builder<'a> {
 
 /// A part of a batch that passes through the network separately; gradients are added up over the parts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Part {
+struct BatchPart {
     /// Index of the part.
     at: usize,
     /// Position of the part's first sample in the batch.
@@ -157,7 +157,7 @@ pub(super) const LOSS_OF_PARTS: &str = "loss of all parts";
 
 /// Builds the passes of a training step or an evaluation with `n` samples of a data set.
 pub(super) fn passes(
-    parts: Parts<'_>,
+    parts: PassInputs<'_>,
     step: StepParts<'_>,
     set: &Resident,
     (n, trains): (usize, bool),
@@ -171,18 +171,18 @@ pub(super) fn passes(
         && all.len() > 1
     {
         for (at, part) in first.iter().enumerate() {
-            let mut builder = Builder::new(parts, part.len(), trains, workspaces)?;
+            let mut builder = PassBuilder::new(parts, part.len(), trains, workspaces)?;
             builder.passes = passes;
-            builder.part = Some(Part { at, first: part.start, batch_len: n });
+            builder.part = Some(BatchPart { at, first: part.start, batch_len: n });
             builder.ranks = ranks.clone();
             builder.gradients(step, set)?;
             passes = builder.passes;
         }
     }
     let last = all.last().cloned().unwrap_or(0..n);
-    let mut builder = Builder::new(parts, last.len(), trains, workspaces)?;
+    let mut builder = PassBuilder::new(parts, last.len(), trains, workspaces)?;
     builder.passes = passes;
-    builder.part = (all.len() > 1).then_some(Part { at: all.len() - 1, first: last.start, batch_len: n });
+    builder.part = (all.len() > 1).then_some(BatchPart { at: all.len() - 1, first: last.start, batch_len: n });
     builder.ranks = ranks;
     builder.links = !reductions.is_empty();
     builder.reductions = reductions.into();
@@ -205,13 +205,13 @@ pub(super) fn passes(
 /// Builds the passes of `n` samples through a network that is not trained: `write` queues the samples into its input array, `read`
 /// processes its outputs.
 pub(super) fn inference(
-    parts: Parts<'_>,
+    parts: PassInputs<'_>,
     n: usize,
     workspaces: &mut [Option<Workspace>; 2],
     write: impl FnOnce(DeviceArray) -> Launch,
     read: impl FnOnce(DeviceArray) -> Launch,
 ) -> std::result::Result<Vec<Pass>, TrainError> {
-    let mut builder = Builder::new(parts, n, false, workspaces)?;
+    let mut builder = PassBuilder::new(parts, n, false, workspaces)?;
     let write = write(builder.value(0)?);
     builder.push("input", "", write);
     builder.forward_all()?;
@@ -220,10 +220,10 @@ pub(super) fn inference(
     Ok(builder.passes)
 }
 
-impl<'a> Builder<'a> {
+impl<'a> PassBuilder<'a> {
     /// Creates a builder without passes; plans the products of all layers, and makes the workspaces large enough for them.
-    fn new(parts: Parts<'a>, n: usize, trains: bool, workspaces: &mut [Option<Workspace>; 2]) -> Result<Self> {
-        let Parts { device, gemm, network, options, fusion, .. } = parts;
+    fn new(parts: PassInputs<'a>, n: usize, trains: bool, workspaces: &mut [Option<Workspace>; 2]) -> Result<Self> {
+        let PassInputs { device, gemm, network, options, fusion, .. } = parts;
         let dtype = options.precision.products();
         let product = |(i, node): (usize, &Node)| -> Result<Option<Multiply>> {
             Ok(match node.op {
@@ -515,7 +515,7 @@ impl<'a> Builder<'a> {
         // The gradient is multiplied by this rank's share, since the ranks' gradients are added up.
         let share = self.ranks.as_ref().map_or(1.0, |ranks| ranks.shard.weight());
         match (&step.kernels.loss, step.recipe.loss) {
-            (LossKernels::CrossEntropy(kernel), Loss::CrossEntropy { smoothing }) => {
+            (AnyLossKernels::CrossEntropy(kernel), Loss::CrossEntropy { smoothing }) => {
                 let c = CrossEntropy { batch: n, classes: outputs.len() / n, smoothing };
                 let blocks = cross_entropy::cuda::LossKernels::blocks(n);
                 let (losses, hits) = (device.zeros::<f64>(blocks)?.range(..), device.zeros::<u32>(blocks)?.range(..));
@@ -526,7 +526,7 @@ impl<'a> Builder<'a> {
                     kernel.loss_and_verdict(s, &c, (&outputs, &labels), to, slots, &verdict)
                 });
             }
-            (LossKernels::Mse(kernel), _) => {
+            (AnyLossKernels::Mse(kernel), _) => {
                 let partial = device.zeros::<f64>(kernel.blocks(outputs.len()))?.range(..);
                 let Some(target) = self.targets.clone() else { return Ok(()) };
                 let kernel = kernel.clone();

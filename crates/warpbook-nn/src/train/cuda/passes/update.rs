@@ -3,12 +3,12 @@
 use super::super::control::StepEnd;
 use super::super::kernels::UpdateKernels;
 use super::super::program::On;
-use super::{Builder, StepParts};
+use super::{PassBuilder, StepParts};
 use crate::ops::optimizer::cuda::{Control as UpdateControl, Norm, NormOutputs, Parameters};
 use crate::ops::optimizer::grouped::GroupRates;
 use crate::ops::optimizer::last_block::{NormAndVerdict, PartialSquares, UpdateAndEnd};
 use crate::ops::step_launch::{End, Verdict};
-use crate::train::cuda::control::Control;
+use crate::train::cuda::control::StepControl;
 use std::ops::Range;
 use warpbook_device::{Error, Result, Slice};
 use warpbook_gemm::DeviceArray;
@@ -16,7 +16,7 @@ use warpbook_gemm::DeviceArray;
 /// Arrays that an update works on.
 #[derive(Clone)]
 struct Updated {
-    control: Control,
+    control: StepControl,
     weights: Slice<f32>,
     gradients: Slice<f32>,
     rounded: Option<DeviceArray>,
@@ -87,7 +87,7 @@ struct Squares {
     used: usize,
 }
 
-impl Builder<'_> {
+impl PassBuilder<'_> {
     fn updated(&self, step: StepParts<'_>) -> Updated {
         let (control, params) = (step.control.clone(), self.parts.params);
         let (gradients, rounded) = params.gradients();

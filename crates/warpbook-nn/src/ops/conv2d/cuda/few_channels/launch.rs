@@ -2,13 +2,19 @@
 #![allow(unsafe_code)]
 
 use crate::ops::Words;
-use crate::ops::conv2d::cuda::{Forward, PooledGradient};
+use crate::ops::conv2d::cuda::{ForwardArrays, PooledGradient};
 use warpbook_device::{Kernel, KernelArg, Result, Slice, Stream};
 use warpbook_gemm::DeviceArray;
 use warpbook_gemm::kernel_args::{optional, optional_array};
 use warpbook_kernels::Launch;
 
-pub(super) fn forward(kernel: &Kernel, stream: &Stream, shape: Launch, g: Words<19>, f: &Forward<'_>) -> Result<()> {
+pub(super) fn forward(
+    kernel: &Kernel,
+    stream: &Stream,
+    shape: Launch,
+    g: Words<19>,
+    f: &ForwardArrays<'_>,
+) -> Result<()> {
     let relu = u32::from(f.relu);
     let mut args: Vec<&dyn KernelArg> = vec![&g, f.x.bytes(), f.weight.bytes(), optional(f.bias), &relu, f.y.bytes()];
     args.extend(f.pool.map(|index| optional(index)));

@@ -3,7 +3,7 @@
 mod launch;
 
 use super::shapes::{Shapes, divisor};
-use super::{Forward, PooledGradient};
+use super::{ForwardArrays, PooledGradient};
 use crate::ops::Layout;
 use crate::ops::Words;
 use crate::ops::conv2d::Geometry;
@@ -25,7 +25,7 @@ const MOST_ELEMENTS: u64 = Row::PART_BYTES as u64 / 2;
 pub(super) struct Few {
     shapes: Shapes,
     /// How the forward pass and the gradient divide images into parts.
-    parts: [Parts; 2],
+    parts: [ImageParts; 2],
     /// True if the maxima over windows of 2 x 2 are stored instead of y.
     pool: bool,
     forward: Kernel,
@@ -36,7 +36,7 @@ pub(super) struct Few {
 
 /// Division of an image into parts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Parts {
+struct ImageParts {
     count: u32,
     /// Number of rows of y in a part. `height` is the number of rows of x in shared memory, and `pitch` the number of elements of such a row.
     rows: u32,
@@ -44,7 +44,7 @@ struct Parts {
     pitch: u32,
 }
 
-impl Parts {
+impl ImageParts {
     /// Chooses the division that takes the shortest estimated time with `at_once` blocks for all filters, with a number of rows that is a
     /// multiple of `multiple`. If several take equally long, it chooses the one with the largest parts. `None` if a row of windows does not fit
     /// into shared memory.
@@ -84,8 +84,8 @@ pub(crate) fn specs_of(dtype: Dtype, geometry: &Geometry, layout: Layout, pool: 
 
 /// Returns how the forward pass and the gradient divide images, given how many blocks of each kernel fit on the device. A pool's window never
 /// spans two parts.
-fn parts(shapes: &Shapes, pool: bool, [forward, backward]: [u32; 2]) -> Option<[Parts; 2]> {
-    Some([Parts::new(shapes, if pool { 2 } else { 1 }, forward)?, Parts::new(shapes, 1, backward)?])
+fn parts(shapes: &Shapes, pool: bool, [forward, backward]: [u32; 2]) -> Option<[ImageParts; 2]> {
+    Some([ImageParts::new(shapes, if pool { 2 } else { 1 }, forward)?, ImageParts::new(shapes, 1, backward)?])
 }
 
 impl Few {
@@ -120,7 +120,7 @@ impl Few {
         self.splits
     }
 
-    pub fn forward(&self, stream: &Stream, f: &Forward<'_>) -> Result<()> {
+    pub fn forward(&self, stream: &Stream, f: &ForwardArrays<'_>) -> Result<()> {
         let blocks = self.shapes.batch * self.parts[0].count * groups(&self.shapes);
         launch::forward(&self.forward, stream, grid(&self.forward, blocks), Words(self.words(0)), f)
     }
@@ -203,11 +203,11 @@ mod tests {
     #[test]
     fn parts_cover_the_image_and_fit() {
         for s in [shapes(512, 28, 1, 3, 0), shapes(128, 32, 3, 3, 1), shapes(1, 224, 3, 3, 1), shapes(2, 1, 1, 1, 0)] {
-            let p = Parts::new(&s, 1, 396).unwrap();
+            let p = ImageParts::new(&s, 1, 396).unwrap();
             assert!(p.rows * p.count >= s.y[0] && p.rows * (p.count - 1) < s.y[0], "{p:?}");
             assert!(u64::from(p.height * p.pitch) <= MOST_ELEMENTS, "{p:?}");
         }
-        let wanted = |s: &Shapes, multiple, at_once| Parts::new(s, multiple, at_once).map(|p| (p.count, p.rows));
+        let wanted = |s: &Shapes, multiple, at_once| ImageParts::new(s, multiple, at_once).map(|p| (p.count, p.rows));
         // Each block gets a whole image if there are enough blocks; otherwise there are as many parts as there is room for.
         assert_eq!(wanted(&shapes(512, 28, 1, 3, 0), 1, 528), Some((1, 26)));
         assert_eq!(wanted(&shapes(128, 32, 3, 3, 1), 1, 396), Some((3, 11)));
@@ -215,7 +215,7 @@ mod tests {
         // Two rounds of whole images leave half of the blocks idle in the second round; three rounds of half images do not.
         assert_eq!(wanted(&shapes(512, 32, 3, 3, 1), 1, 396), Some((2, 16)));
         let wide = Shapes { x: [3, 20_000], y: [1, 19_998], ..shapes(1, 3, 1, 3, 0) };
-        assert_eq!(Parts::new(&wide, 1, 396), None, "three rows are too long");
+        assert_eq!(ImageParts::new(&wide, 1, 396), None, "three rows are too long");
     }
 
     #[test]

@@ -3,7 +3,7 @@
 mod launch;
 
 use super::shapes::Shapes;
-use super::{Form, Forward, OP, stored};
+use super::{Form, ForwardArrays, OP, stored};
 use crate::ops::Layout;
 use crate::ops::error::Check;
 use std::sync::Arc;
@@ -180,7 +180,7 @@ impl Im2col {
         Ok(columns)
     }
 
-    pub fn forward(&self, stream: &Stream, f: &Forward<'_>, workspace: &Workspace) -> Result<()> {
+    pub fn forward(&self, stream: &Stream, f: &ForwardArrays<'_>, workspace: &Workspace) -> Result<()> {
         let s = &self.shapes;
         for panel in self.panels() {
             let columns = self.unroll(stream, &panel, f.x, workspace)?;

@@ -2,14 +2,14 @@
 #![allow(unsafe_code)]
 
 use crate::ops::Words;
-use crate::ops::conv2d::cuda::Forward;
+use crate::ops::conv2d::cuda::ForwardArrays;
 use crate::ops::conv2d::cuda::shapes::Shapes;
 use warpbook_device::{Kernel, KernelArg, Result, Slice, Stream};
 use warpbook_gemm::DeviceArray;
 use warpbook_gemm::kernel_args::{optional, optional_array};
 use warpbook_kernels::Launch;
 
-pub(super) fn forward(kernel: &Kernel, stream: &Stream, s: &Shapes, f: &Forward<'_>) -> Result<()> {
+pub(super) fn forward(kernel: &Kernel, stream: &Stream, s: &Shapes, f: &ForwardArrays<'_>) -> Result<()> {
     let (patches, rows) = match f.pool {
         None => (s.patches(), s.positions().into()),
         // Four windows of 2 x 2 make 16 rows.

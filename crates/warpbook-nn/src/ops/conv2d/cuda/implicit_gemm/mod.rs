@@ -5,9 +5,9 @@ mod launch;
 use super::few_channels::Few;
 use super::pooled::no_unpooling;
 use super::shapes::Shapes;
-use super::shifted_windows::{Job, WindowGradient, Windows};
+use super::shifted_windows::{WindowGradient, WindowPass, WindowsKernel};
 use super::tma_im2col::TmaIm2col;
-use super::{Form, Forward, Method, PooledGradient};
+use super::{Form, ForwardArrays, Method, PooledGradient};
 use crate::ops::Layout;
 use crate::ops::conv2d::Geometry;
 use std::sync::Arc;
@@ -27,7 +27,7 @@ pub(super) struct Implicit {
     shapes: Shapes,
     method: Method,
     forward: Forwards,
-    input_gradient: Body,
+    input_gradient: ImplicitBody,
     weight_gradient: Gradient,
     /// Number of blocks that share a weight. `total` is the kernel that adds their sums; `None` if one block writes dw itself.
     splits: u32,
@@ -48,18 +48,18 @@ enum Gradient {
 #[derive(Debug, Clone)]
 enum Forwards {
     Few(Arc<Few>),
-    By(Body),
+    By(ImplicitBody),
 }
 
 /// How dx is computed, and how y is computed if the convolution has more than a few channels.
 #[derive(Debug, Clone)]
-enum Body {
+enum ImplicitBody {
     Gathered(Box<Copies>),
-    Shifted(Box<Windows>),
+    Shifted(Box<WindowsKernel>),
     ByTma(Box<TmaIm2col>),
 }
 
-impl Body {
+impl ImplicitBody {
     fn kernel(&self) -> &Kernel {
         match self {
             Self::Gathered(copies) => &copies.kernel,
@@ -165,22 +165,22 @@ impl Implicit {
             let tile = &spec.tiles[tile(&spec, pass, sizes, multiprocessors)];
             Ok(Copies { kernel: device.kernel(&spec, tile)?, vectors: row.vectors })
         };
-        let body = |pass, sizes| -> Result<Body> {
+        let body = |pass, sizes| -> Result<ImplicitBody> {
             let pool = pool && pass == Pass::Forward;
             // If this kernel computes y, no pool is part of the epilogue: see `Convolution::pools`.
             if method == Method::ManyChannels
                 && let Some(im2col) = TmaIm2col::new(device, pass, form.dtype, shapes)?
             {
-                return Ok(Body::ByTma(Box::new(im2col)));
+                return Ok(ImplicitBody::ByTma(Box::new(im2col)));
             }
             let windows = if method.has_shifted_windows() {
-                Windows::new(device, Job { pass, dtype: form.dtype, pool, shapes })?
+                WindowsKernel::new(device, WindowPass { pass, dtype: form.dtype, pool, shapes })?
             } else {
                 None
             };
             Ok(match windows {
-                Some(windows) => Body::Shifted(Box::new(windows)),
-                None => Body::Gathered(Box::new(load(pass, sizes)?)),
+                Some(windows) => ImplicitBody::Shifted(Box::new(windows)),
+                None => ImplicitBody::Gathered(Box::new(load(pass, sizes)?)),
             })
         };
         let few =
@@ -225,14 +225,14 @@ impl Implicit {
     }
 
     pub fn uses_shifted_windows(&self) -> [bool; 3] {
-        let uses_shifted_windows = |body: &Body| matches!(body, Body::Shifted(_));
+        let uses_shifted_windows = |body: &ImplicitBody| matches!(body, ImplicitBody::Shifted(_));
         let gradient = matches!(self.weight_gradient, Gradient::Shifted(_));
         let forward = matches!(&self.forward, Forwards::By(body) if uses_shifted_windows(body));
         [forward, uses_shifted_windows(&self.input_gradient), gradient]
     }
 
     pub fn uses_tma_im2col(&self) -> [bool; 2] {
-        let uses = |body: &Body| matches!(body, Body::ByTma(_));
+        let uses = |body: &ImplicitBody| matches!(body, ImplicitBody::ByTma(_));
         [matches!(&self.forward, Forwards::By(body) if uses(body)), uses(&self.input_gradient)]
     }
 
@@ -254,18 +254,18 @@ impl Implicit {
         if self.total.is_some() { 4 * u64::from(self.splits) * n } else { 0 }
     }
 
-    pub fn forward(&self, stream: &Stream, f: &Forward<'_>) -> Result<()> {
+    pub fn forward(&self, stream: &Stream, f: &ForwardArrays<'_>) -> Result<()> {
         match &self.forward {
-            Forwards::By(Body::Gathered(copies)) => {
+            Forwards::By(ImplicitBody::Gathered(copies)) => {
                 copies.check([("x", f.x), ("the weight", f.weight)])?;
                 aligned(f.pool.map(|_| ("y", f.y)))?;
                 launch::forward(&copies.kernel, stream, &self.shapes, f)
             }
-            Forwards::By(Body::Shifted(windows)) => {
+            Forwards::By(ImplicitBody::Shifted(windows)) => {
                 aligned([("x", f.x), ("the weight", f.weight), ("y", f.y)])?;
                 windows.forward(stream, f)
             }
-            Forwards::By(Body::ByTma(im2col)) => {
+            Forwards::By(ImplicitBody::ByTma(im2col)) => {
                 aligned([("x", f.x), ("the weight", f.weight), ("y", f.y)])?;
                 im2col.forward(stream, f)
             }
@@ -285,16 +285,16 @@ impl Implicit {
         dx: &DeviceArray,
     ) -> Result<()> {
         match &self.input_gradient {
-            Body::Gathered(copies) => {
+            ImplicitBody::Gathered(copies) => {
                 copies.check([("dy", dy), ("the weight", weight)])?;
                 launch::input_gradient(&copies.kernel, stream, &self.shapes, [dy, weight], mask, dx)
             }
-            Body::Shifted(windows) => {
+            ImplicitBody::Shifted(windows) => {
                 aligned([("dy", dy), ("the weight", weight), ("dx", dx)])?;
                 aligned(mask.map(|mask| ("the mask", mask)))?;
                 windows.input_gradient(stream, [dy, weight], mask, dx)
             }
-            Body::ByTma(im2col) => {
+            ImplicitBody::ByTma(im2col) => {
                 aligned([("dy", dy), ("the weight", weight), ("dx", dx)])?;
                 im2col.input_gradient(stream, [dy, weight], mask, dx)
             }

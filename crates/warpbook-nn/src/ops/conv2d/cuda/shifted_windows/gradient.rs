@@ -27,7 +27,7 @@ const BLOCK_CYCLES: u64 = 1500;
 
 /// A division of the work among blocks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Division {
+struct GradientDivision {
     /// Number of warpgroups of a block along filters and along channels.
     groups: [u32; 2],
     /// Number of blocks for all filters, channels and taps; `splits` is the number of parts into which the images are divided.
@@ -47,7 +47,7 @@ struct Division {
     cost: u64,
 }
 
-impl Division {
+impl GradientDivision {
     /// Divides each image into `tiles`; `None` if a box would be too large, channels are not a multiple of the block's, or two stages do
     /// not fit into shared memory.
     fn new(s: &Shapes, taps: [u32; 2], tile: &Tile, tiles: u32, multiprocessors: u32) -> Option<Self> {
@@ -87,17 +87,17 @@ impl Division {
 }
 
 /// The cheapest kernel, tile and division; `None` if the kernel does not support the convolution.
-fn plan(dtype: Dtype, s: &Shapes, multiprocessors: u32) -> Option<([u32; 2], KernelSpec, Tile, Division)> {
+fn plan(dtype: Dtype, s: &Shapes, multiprocessors: u32) -> Option<([u32; 2], KernelSpec, Tile, GradientDivision)> {
     if !takes(dtype, s) {
         return None;
     }
-    let mut best: Option<([u32; 2], KernelSpec, Tile, Division)> = None;
+    let mut best: Option<([u32; 2], KernelSpec, Tile, GradientDivision)> = None;
     for of_block in Row::TAPS {
         let spec = Row { dtype, taps: of_block }.spec();
         let taps = of_block.map(|n| n as u32);
         for tile in &spec.tiles {
             for tiles in 1..=s.y[0] {
-                let Some(division) = Division::new(s, taps, tile, tiles, multiprocessors) else { continue };
+                let Some(division) = GradientDivision::new(s, taps, tile, tiles, multiprocessors) else { continue };
                 if best.as_ref().is_none_or(|(.., d)| division.cost < d.cost) {
                     best = Some((taps, spec.clone(), tile.clone(), division));
                 }
@@ -120,12 +120,12 @@ pub(in crate::ops::conv2d::cuda) struct WindowGradient {
     shapes: Shapes,
     /// Number of rows and columns of taps per block.
     taps: [u32; 2],
-    division: Division,
+    division: GradientDivision,
     kernel: Kernel,
 }
 
 impl WindowGradient {
-    /// Compiles the kernel; `None` if it does not support the convolution: see [`Windows::new`](super::Windows::new).
+    /// Compiles the kernel; `None` if it does not support the convolution: see [`WindowsKernel::new`](super::WindowsKernel::new).
     pub fn new(device: &CudaDevice, dtype: Dtype, shapes: &Shapes) -> Result<Option<Self>> {
         let info = device.info();
         let Some((taps, spec, tile, division)) = plan(dtype, shapes, info.multiprocessors) else { return Ok(None) };

@@ -8,7 +8,7 @@ use warpbook_gemm::kernel_args::{optional, optional_array};
 use warpbook_kernels::Launch;
 
 /// Arguments of the forward kernel.
-pub(super) struct Arrays<'a> {
+pub(super) struct WindowArrays<'a> {
     /// Tensor maps of the input images and of the weights.
     pub maps: [TensorMap; 2],
     pub g: Words<20>,
@@ -19,7 +19,7 @@ pub(super) struct Arrays<'a> {
     pub pool: Option<Option<&'a Slice<u8>>>,
 }
 
-pub(super) fn launch(kernel: &Kernel, stream: &Stream, shape: Launch, a: Arrays<'_>) -> Result<()> {
+pub(super) fn launch(kernel: &Kernel, stream: &Stream, shape: Launch, a: WindowArrays<'_>) -> Result<()> {
     let [images, weights] = &a.maps;
     let mut args: Vec<&dyn KernelArg> =
         vec![images, weights, &a.g, optional(a.bias), optional_array(a.mask), a.to.bytes()];

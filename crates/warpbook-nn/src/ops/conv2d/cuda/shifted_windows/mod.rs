@@ -3,13 +3,13 @@
 mod gradient;
 mod launch;
 
-use super::Forward;
+use super::ForwardArrays;
 use super::shapes::{Image, Shapes};
 use crate::ops::Layout;
 use crate::ops::Words;
 use crate::ops::conv2d::Geometry;
 pub(super) use gradient::WindowGradient;
-use launch::{Arrays, launch};
+use launch::{WindowArrays, launch};
 use warpbook_device::{BoxShape, CudaDevice, Kernel, Result, Stream, TensorMap};
 use warpbook_gemm::DeviceArray;
 use warpbook_kernels::Launch;
@@ -31,7 +31,7 @@ pub(super) const SWIZZLE_BYTES: u64 = 1024;
 
 /// The division of an image into blocks of pixels that fit a kernel's tile.
 #[derive(Debug, Clone, Copy, Default)]
-struct Division {
+struct TileDivision {
     /// Number of rows of the result in a tile. `pitch` is the number of columns of x in shared memory: the columns of the tile's windows with
     /// their overlap.
     rows: u32,
@@ -50,7 +50,7 @@ struct Division {
     cost: u64,
 }
 
-impl Division {
+impl TileDivision {
     /// Chooses the cheapest division; `None` if the channels of the result do not fill the tile (with a pool: not whole tiles), no row of the
     /// result fits into the tile, or two tiles and the weights do not fit into shared memory.
     fn new(image: &Image, windowed: Windowed, tile: &Tile, multiprocessors: u32) -> Option<Self> {
@@ -124,7 +124,7 @@ fn choose(
     image: &Image,
     (pass, dtype, pool): (Pass, Dtype, bool),
     multiprocessors: u32,
-) -> Option<(KernelSpec, Tile, Division)> {
+) -> Option<(KernelSpec, Tile, TileDivision)> {
     let row_bytes = i64::from(image.row_bytes());
     let windowed: &[Windowed] = if pool { &[Windowed::Pooled] } else { &[Windowed::Rows, Windowed::Blocks] };
     let rows = windowed
@@ -132,7 +132,7 @@ fn choose(
         .flat_map(|windowed| [128, 64, 32].map(|columns| Row { pass, windowed: *windowed, dtype, row_bytes, columns }));
     let divisions = rows.flat_map(|row| {
         let spec = row.spec();
-        let division = |tile: &Tile| Division::new(image, row.windowed, tile, multiprocessors);
+        let division = |tile: &Tile| TileDivision::new(image, row.windowed, tile, multiprocessors);
         let found: Vec<_> =
             spec.tiles.iter().filter_map(|tile| Some((spec.clone(), tile.clone(), division(tile)?))).collect();
         found
@@ -156,7 +156,7 @@ pub(super) fn takes(dtype: Dtype, shapes: &Shapes) -> bool {
 
 /// The pass that a kernel computes, and its shapes.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Job<'a> {
+pub(super) struct WindowPass<'a> {
     pub pass: Pass,
     pub dtype: Dtype,
     /// True if the maxima of y over windows of 2 x 2 are stored instead of y.
@@ -166,8 +166,8 @@ pub(super) struct Job<'a> {
 
 /// Returns the convolution as the kernel sees it, its tile and its division, on a Hopper GPU with this many multiprocessors; `None` if the
 /// kernel does not support the convolution.
-fn plan(job: Job<'_>, multiprocessors: u32) -> Option<(Image, (KernelSpec, Tile, Division))> {
-    let Job { pass, dtype, pool, shapes } = job;
+fn plan(job: WindowPass<'_>, multiprocessors: u32) -> Option<(Image, (KernelSpec, Tile, TileDivision))> {
+    let WindowPass { pass, dtype, pool, shapes } = job;
     let image = Image::for_pass(pass, shapes).filter(|_| takes(dtype, shapes))?;
     Some((image, choose(&image, (pass, dtype, pool), multiprocessors)?))
 }
@@ -184,30 +184,30 @@ pub(crate) fn kernel_of(
     if pass == Pass::WeightGradient {
         return gradient::spec_of(dtype, &shapes, H200_MULTIPROCESSORS);
     }
-    let job = Job { pass, dtype, pool: pool && pass == Pass::Forward, shapes: &shapes };
+    let job = WindowPass { pass, dtype, pool: pool && pass == Pass::Forward, shapes: &shapes };
     plan(job, H200_MULTIPROCESSORS).map(|(_, (spec, ..))| spec)
 }
 
 /// The kernel of a pass and its launch settings. Callers check the lengths and types of arrays.
 #[derive(Debug, Clone)]
-pub(super) struct Windows {
+pub(super) struct WindowsKernel {
     device: CudaDevice,
     pass: Pass,
     dtype: Dtype,
     image: Image,
-    division: Division,
+    division: TileDivision,
     kernel: Kernel,
     /// Number of columns that a block computes.
     columns: u32,
     blocks: u32,
 }
 
-impl Windows {
+impl WindowsKernel {
     /// Compiles the kernel; `None` if it does not support the convolution: on a GPU other than Hopper, for types other than f16 and bf16,
     /// for NCHW, for strides, for channels that would mostly be padding ([`fills`]), or for windows that do not fit into shared memory.
-    pub fn new(device: &CudaDevice, job: Job<'_>) -> Result<Option<Self>> {
+    pub fn new(device: &CudaDevice, job: WindowPass<'_>) -> Result<Option<Self>> {
         let info = device.info();
-        let Job { pass, dtype, .. } = job;
+        let WindowPass { pass, dtype, .. } = job;
         let Some((image, (spec, tile, division))) = plan(job, info.multiprocessors) else {
             return Ok(None);
         };
@@ -226,9 +226,9 @@ impl Windows {
     }
 
     /// Queues y from x and the weight, with a bias and a ReLU.
-    pub fn forward(&self, stream: &Stream, f: &Forward<'_>) -> Result<()> {
+    pub fn forward(&self, stream: &Stream, f: &ForwardArrays<'_>) -> Result<()> {
         let maps = [self.map_images(f.x)?, self.map_weights(f.weight)?];
-        self.queue(stream, f.relu, |g| Arrays { maps, g, bias: f.bias, mask: None, to: f.y, pool: f.pool })
+        self.queue(stream, f.relu, |g| WindowArrays { maps, g, bias: f.bias, mask: None, to: f.y, pool: f.pool })
     }
 
     /// Queues dx from dy and the weight, through a mask.
@@ -240,10 +240,10 @@ impl Windows {
         to: &DeviceArray,
     ) -> Result<()> {
         let maps = [self.map_images(dy)?, self.map_weights(weight)?];
-        self.queue(stream, false, |g| Arrays { maps, g, bias: None, mask, to, pool: None })
+        self.queue(stream, false, |g| WindowArrays { maps, g, bias: None, mask, to, pool: None })
     }
 
-    fn queue<'a>(&self, stream: &Stream, relu: bool, arrays: impl FnOnce(Words<20>) -> Arrays<'a>) -> Result<()> {
+    fn queue<'a>(&self, stream: &Stream, relu: bool, arrays: impl FnOnce(Words<20>) -> WindowArrays<'a>) -> Result<()> {
         let shape = Launch { grid: [self.blocks, 1, 1], ..self.kernel.shape(1) };
         launch(&self.kernel, stream, shape, arrays(Words(self.words(relu))))
     }
@@ -328,7 +328,7 @@ mod tests {
         ] {
             for row in Row::all(Dtype::F16) {
                 for tile in &row.spec().tiles {
-                    let Some(d) = Division::new(&image, row.windowed, tile, 132) else { continue };
+                    let Some(d) = TileDivision::new(&image, row.windowed, tile, 132) else { continue };
                     let [height, width] = image.output;
                     let (across, positions) = match row.windowed {
                         Windowed::Rows => (width, d.rows * d.pitch - (image.kernel[1] - 1)),

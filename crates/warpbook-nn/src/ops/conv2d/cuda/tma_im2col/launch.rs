@@ -8,7 +8,7 @@ use warpbook_gemm::kernel_args::{optional, optional_array};
 use warpbook_kernels::Launch;
 
 /// Arguments of the kernel.
-pub(super) struct Arrays<'a> {
+pub(super) struct Im2colArrays<'a> {
     /// Tensor maps of the images, the weights and the result.
     pub maps: [TensorMap; 3],
     pub g: Words<10>,
@@ -17,7 +17,7 @@ pub(super) struct Arrays<'a> {
     pub to: &'a DeviceArray,
 }
 
-pub(super) fn launch(kernel: &Kernel, stream: &Stream, shape: Launch, a: &Arrays<'_>) -> Result<()> {
+pub(super) fn launch(kernel: &Kernel, stream: &Stream, shape: Launch, a: &Im2colArrays<'_>) -> Result<()> {
     let [images, weights, to] = &a.maps;
     let args: [&dyn KernelArg; 7] = [images, weights, to, &a.g, optional(a.bias), optional_array(a.mask), a.to.bytes()];
     // SAFETY: the arguments match `tma_im2col(map_images, map_weights, map_to, g, bias, mask, to)`. The callers check lengths, types and alignment.

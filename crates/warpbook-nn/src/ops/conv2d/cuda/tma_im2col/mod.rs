@@ -2,11 +2,11 @@
 
 mod launch;
 
-use super::Forward;
+use super::ForwardArrays;
 use super::shapes::{Image, Shapes};
 use crate::ops::conv2d::Geometry;
 use crate::ops::{Layout, Words};
-use launch::{Arrays, launch};
+use launch::{Im2colArrays, launch};
 use warpbook_device::{CudaDevice, Kernel, MatrixShape, Result, Stream, TensorMap, WindowShape};
 use warpbook_gemm::DeviceArray;
 use warpbook_kernels::nn::conv2d::{Pass, TmaIm2col as Row};
@@ -74,8 +74,8 @@ impl TmaIm2col {
     }
 
     /// Queues y from x and the weight, with a bias and a ReLU.
-    pub fn forward(&self, stream: &Stream, f: &Forward<'_>) -> Result<()> {
-        let arrays = Arrays {
+    pub fn forward(&self, stream: &Stream, f: &ForwardArrays<'_>) -> Result<()> {
+        let arrays = Im2colArrays {
             maps: [self.map_images(f.x)?, self.map_weights(f.weight)?, self.map_result(f.y)?],
             g: Words(self.words(f.relu)),
             bias: f.bias,
@@ -94,10 +94,10 @@ impl TmaIm2col {
         to: &DeviceArray,
     ) -> Result<()> {
         let maps = [self.map_images(dy)?, self.map_weights(weight)?, self.map_result(to)?];
-        self.queue(stream, &Arrays { maps, g: Words(self.words(false)), bias: None, mask, to })
+        self.queue(stream, &Im2colArrays { maps, g: Words(self.words(false)), bias: None, mask, to })
     }
 
-    fn queue(&self, stream: &Stream, arrays: &Arrays<'_>) -> Result<()> {
+    fn queue(&self, stream: &Stream, arrays: &Im2colArrays<'_>) -> Result<()> {
         let shape = self.kernel.tiles_shape(self.image.pixels(), self.image.columns.into());
         launch(&self.kernel, stream, shape, arrays)
     }
