@@ -5,8 +5,7 @@ mod maps;
 mod modules;
 mod names;
 
-use modules::{Uses, circle, uses};
-use std::collections::BTreeMap;
+use modules::{Uses, circle, types, uses};
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -128,47 +127,59 @@ fn crates_are_a_stack() {
     }
 }
 
-/// Returns public types whose name is defined in two files of a crate.
-fn defined_twice(src: &Path) -> Vec<String> {
-    let mut names: BTreeMap<String, Vec<String>> = BTreeMap::new();
-    let mut folders = vec![src.to_path_buf()];
-    while let Some(folder) = folders.pop() {
-        for path in fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()) {
-            if path.is_dir() {
-                folders.push(path);
-                continue;
-            }
-            let Some(text) = fs::read_to_string(&path).ok().filter(|_| path.extension().is_some_and(|e| e == "rs"))
-            else {
-                continue;
-            };
-            for line in text.lines() {
-                let mut words = line.split(|c: char| !c.is_alphanumeric() && c != '_');
-                let is_type = words.next() == Some("pub") && matches!(words.next(), Some("struct" | "enum" | "trait"));
-                if let Some(name) = words.next().filter(|_| is_type) {
-                    names.entry(name.to_owned()).or_default().push(path.display().to_string());
-                }
-            }
-        }
-    }
-    names.into_iter().filter(|(_, files)| files.len() > 1).map(|(n, f)| format!("{n}: {}", f.join(", "))).collect()
+/// Returns types whose name is defined twice in a crate, each with the files of its definitions.
+fn defined_twice(root: &Path) -> Vec<String> {
+    let twice = types(root).into_iter().filter(|(_, files)| files.len() > 1);
+    twice.map(|(name, files)| format!("{}: {name} in {}", root.display(), files.join(", "))).collect()
 }
 
 #[test]
-fn a_public_type_s_name_is_used_once_in_a_crate() {
-    let wrong: Vec<String> = crates().iter().flat_map(|folder| defined_twice(&folder.join("src"))).collect();
+fn a_type_s_name_is_used_once_in_a_crate() {
+    let roots = crates().into_iter().flat_map(|folder| ["src/lib.rs", "src/main.rs"].map(|root| folder.join(root)));
+    let roots: Vec<PathBuf> = roots.filter(|root| root.is_file()).collect();
+    assert_eq!(roots.len(), STACK.len());
+    let wrong: Vec<String> = roots.iter().flat_map(|root| defined_twice(root)).collect();
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
 #[test]
 fn a_name_that_is_used_twice_is_found() {
-    let folder = tempfile::tempdir().unwrap();
-    let write = |name: &str, text: &str| fs::write(folder.path().join(name), text).unwrap();
-    write("a.rs", "pub struct One;\nstruct Two;\npub enum Three {}");
-    write("b.rs", "pub trait Two {}\n    pub struct Three;\npub struct Four<T>(T);");
-    assert_eq!(defined_twice(folder.path()), Vec::<String>::new());
-    write("c.rs", "pub struct Four {}");
-    assert_eq!(defined_twice(folder.path()).len(), 1);
+    let twice_in = |a: &str, b: &str| {
+        let folder = tempfile::tempdir().unwrap();
+        let write = |name: &str, text: &str| fs::write(folder.path().join(name), text).unwrap();
+        write("lib.rs", "mod a;\npub mod b;\n#[cfg(test)]\nmod tests;");
+        write("a.rs", a);
+        write("b.rs", b);
+        write("tests.rs", "struct One;");
+        defined_twice(&folder.path().join("lib.rs")).len()
+    };
+    let one = "/// One.\n#[derive(Debug)]\nstruct One<T>(T);\npub enum Two {}";
+    for b in [
+        "pub struct One;",
+        "struct One;",
+        "pub(crate) enum One {}",
+        "unsafe trait One {}",
+        "type One = u8;",
+        "pub union One { a: u8 }",
+        "mod inner { struct One; }",
+        "#[cfg(unix)]\npub(in crate::b) struct One;",
+    ] {
+        assert_eq!(twice_in(one, b), 1, "{b}");
+    }
+    for b in [
+        "pub struct Three(One);\nuse crate::a::One;",
+        "fn one() { struct One; }",
+        "impl Iterator for Three { type One = Two; }",
+        "fn union() -> Set { One.union(Two) }",
+        "enum Three { One, Two }",
+        "#[cfg(test)]\nstruct One;",
+        "#[cfg(test)]\nmod tests { struct One; }",
+        "// struct One;\nconst TEXT: &str = \"struct One;\";",
+    ] {
+        assert_eq!(twice_in(one, b), 0, "{b}");
+    }
+    // A file may define a name twice, too.
+    assert_eq!(twice_in("mod one { struct Three; }\nmod two { struct Three; }", ""), 1);
 }
 
 #[test]

@@ -37,22 +37,32 @@ struct Crate {
     modules: Vec<Module>,
     /// The paths in a module's code, each with the module.
     paths: Vec<(usize, Vec<String>)>,
+    /// The types that modules define, each with its module.
+    types: Vec<(usize, String)>,
 }
 
 /// Returns the uses between all files reachable from a crate's root, such as `src/lib.rs`. Test-only code does not
 /// count, and neither does a re-export whose name the file does not use itself. Using a re-exported name counts as
 /// using the file that defines the item.
 pub fn uses(root: &Path) -> Uses {
-    let src = root.parent().unwrap();
-    let mut all = Crate::default();
-    let file = root.file_name().unwrap().to_str().unwrap().to_owned();
-    all.read_file(src, file, 0, Path::new(""));
+    let all = Crate::read(root);
     let mut out: Uses = all.modules.iter().map(|m| (m.file.clone(), BTreeSet::new())).collect();
     for (module, path) in &all.paths {
         let from = &all.modules[*module].file;
         if let Some(to) = all.resolve(*module, path, 0).filter(|to| to != from) {
             out.get_mut(from).unwrap().insert(to);
         }
+    }
+    out
+}
+
+/// Returns the names of all types that a crate defines at the level of a module, whether public or not, each with the
+/// file of every definition. Test-only code does not count.
+pub fn types(root: &Path) -> BTreeMap<String, Vec<String>> {
+    let all = Crate::read(root);
+    let mut out: BTreeMap<String, Vec<String>> = BTreeMap::new();
+    for (module, name) in all.types {
+        out.entry(name).or_default().push(all.modules[module].file.clone());
     }
     out
 }
@@ -88,6 +98,14 @@ fn way_back(uses: &Uses, start: &str) -> Option<Vec<String>> {
 }
 
 impl Crate {
+    /// Reads all files reachable from a crate's root.
+    fn read(root: &Path) -> Self {
+        let mut all = Self::default();
+        let file = root.file_name().unwrap().to_str().unwrap().to_owned();
+        all.read_file(root.parent().unwrap(), file, 0, Path::new(""));
+        all
+    }
+
     /// Reads a file as a module; `folder` contains the files of its children.
     fn read_file(&mut self, src: &Path, file: String, parent: usize, folder: &Path) -> usize {
         let text = fs::read_to_string(src.join(&file)).unwrap_or_else(|e| panic!("{file} cannot be read: {e}"));
@@ -134,7 +152,11 @@ impl Crate {
                     }
                     at = end + 1;
                 }
-                Some("fn" | "struct" | "enum" | "trait" | "type" | "const" | "static" | "union") => {
+                Some(kind @ ("fn" | "struct" | "enum" | "trait" | "type" | "const" | "static" | "union")) => {
+                    // `union` is a type only before a name, since it is not a keyword.
+                    if !matches!(kind, "fn" | "const" | "static") && !name.is_empty() {
+                        self.types.push((id, name.clone()));
+                    }
                     self.modules[id].names.entry(name).or_insert(Name::Item);
                     code.push(tokens[at].clone());
                     at += 1;
