@@ -123,7 +123,7 @@ mod tests {
         let steps_in = |name: &str| {
             let run = published(name);
             let steps = |foreign: bool| {
-                let is_chosen = |m: &&crate::Measurement| run.rung(&m.rung).unwrap().framework().is_some() == foreign;
+                let is_chosen = |m: &&Measurement| run.rung(&m.rung).unwrap().framework().is_some() == foreign;
                 run.measurements.iter().filter(is_chosen).map(|m| m.steps).collect::<Vec<_>>()
             };
             (steps(false), steps(true))
