@@ -160,7 +160,7 @@ fn ensure_goal_is_of_whole_trainings(whole: &WholeArgs, is_whole: bool, has_reco
         }
         (None, _) => return Ok(()),
     };
-    Err(Failure::usage(why.into()))
+    Err(Failure::usage(why))
 }
 
 /// Returns an error if several ranks are requested for work that needs one process.
