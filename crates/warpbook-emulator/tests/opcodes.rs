@@ -123,6 +123,8 @@ fn decodes(statement: &str) -> Result<(), String> {
 fn every_opcode_of_the_list_is_taken() {
     let all = supported();
     assert!(all.len() > 500, "{}", all.len());
+    let twice = all.windows(2).find(|pair| pair[0] == pair[1]);
+    assert_eq!(twice, None);
     for opcode in &all {
         let Some(statement) = statement(opcode) else { continue };
         let outcome = match statement.split_once('#') {
@@ -141,8 +143,21 @@ fn every_opcode_of_the_list_is_taken() {
 
 #[test]
 fn what_is_not_in_the_list_is_refused_by_name_and_line() {
-    for opcode in ["wgmma.fence.sync.aligned", "mad.rn.f16", "add.cc.u32", "setp.lt.b32", "ld.global.v8.f32", "mul.f8"]
-    {
+    for opcode in [
+        "wgmma.fence.sync.aligned",
+        "mad.rn.f16",
+        "add.cc.u32",
+        "setp.lt.b32",
+        "ld.global.v8.f32",
+        "mul.f8",
+        "atom.add.noftz.bf16",
+        "red.global.add.noftz.bf16x2",
+        "atom.add.f16x2",
+        "atom.add.noftz.f32",
+        "atom.add.s64",
+        "setp.lo.s32",
+        "cvt.sat.s32.s16",
+    ] {
         let refusal = decodes(&format!("{opcode} %r1, %r1, %r1;")).unwrap_err();
         assert!(refusal.contains(&format!("`{opcode}`")) && refusal.contains("PTX line 8"), "{refusal}");
     }

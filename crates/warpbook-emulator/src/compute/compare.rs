@@ -50,6 +50,7 @@ pub(crate) fn comparison(name: &str, ty: Type) -> Option<Compare> {
         // Untyped bits can only be compared for equality.
         Type::Bits(_) => matches!(name, "eq" | "ne"),
         Type::Float(_) => !matches!(name, "lo" | "ls" | "hi" | "hs"),
+        Type::Signed(_) => matches!(name, "eq" | "ne" | "lt" | "le" | "gt" | "ge"),
         _ => !matches!(name, "equ" | "neu" | "ltu" | "leu" | "gtu" | "geu" | "num" | "nan"),
     };
     match ty {

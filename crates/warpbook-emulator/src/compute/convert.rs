@@ -177,7 +177,11 @@ impl Conversion {
         let saturates = parts.next_if_eq(&"sat").is_some();
         let (to, from) = (ConvertType::parse(parts.next()?)?, ConvertType::parse(parts.next()?)?);
         let is_allowed = match (from.is_integer(), to.is_integer()) {
-            (true, true) => rounding.is_none(),
+            // Saturation is allowed if the new type does not hold all values of the old one.
+            (true, true) => {
+                let holds_all = || [i128::MIN, i128::MAX].map(|v| from.clamp(v)).iter().all(|v| to.clamp(*v) == *v);
+                rounding.is_none() && !(saturates && holds_all())
+            }
             (true, false) => {
                 rounding.is_some()
                     && !to_integer
@@ -192,7 +196,7 @@ impl Conversion {
         let is_simple = |kind| !matches!(kind, ConvertType::Narrow(BF16 | TF32) | ConvertType::Pair(_));
         let is_nearest_or_zero = matches!(rounding, None | Some(Rounding::Nearest | Rounding::Zero));
         let is_supported = match (from, to) {
-            (ConvertType::Narrow(BF16), _) => to == ConvertType::Narrow(F32),
+            (ConvertType::Narrow(BF16), _) => to == ConvertType::Narrow(F32) && !saturates,
             (ConvertType::Narrow(F32), ConvertType::Narrow(TF32)) => rounding == Some(Rounding::Away),
             (ConvertType::Narrow(F32), ConvertType::Narrow(BF16) | ConvertType::Pair(_)) => is_nearest_or_zero,
             _ => is_simple(from) && is_simple(to) && rounding != Some(Rounding::Away),

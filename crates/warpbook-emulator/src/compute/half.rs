@@ -35,6 +35,16 @@ pub(super) fn add_rows(out: &mut Vec<OpcodeRow>) {
     signs!(".f16" 0x8000, ".bf16" 0x8000, ".f16x2" 0x8000_8000, ".bf16x2" 0x8000_8000);
 }
 
+/// Adds two f16 numbers given as bits, for atomics.
+pub(crate) fn add_half(a: u64, b: u64) -> u64 {
+    half(F16, [a, b], 0, |[a, b]| add_to_odd(a, b))
+}
+
+/// Adds two pairs of f16 numbers given as bits, for atomics.
+pub(crate) fn add_halves(a: u64, b: u64) -> u64 {
+    add_half(a, b) | half(F16, [a, b], 16, |[a, b]| add_to_odd(a, b))
+}
+
 /// Computes one half of a packed result. Its operands and its result begin at bit `shift` of their registers.
 fn half<const N: usize>(format: Format, operands: [u64; N], shift: u32, f: impl Fn([f64; N]) -> f64) -> u64 {
     let wide = operands.map(|bits| format.widen(u16::take(bits >> shift).into()));

@@ -95,7 +95,6 @@ fn logic(out: &mut Vec<OpcodeRow>) {
     }
     same_bits!(".b16", ".u16", ".s16", ".b32", ".u32", ".s32", ".f32", ".b64", ".u64", ".s64", ".f64");
     rows! { out, u64, ".pred"; "mov" |a| a; }
-    rows! { out, u64, ""; "cvta.to.global.u64" "cvta.global.u64" "cvta.to.const.u64" "cvta.const.u64" |a| a; }
 }
 
 /// Adds the table rows of shifts. A shift by the operand's width or more fills the result with the sign bit, or with zeros.

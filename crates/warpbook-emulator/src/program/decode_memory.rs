@@ -3,7 +3,7 @@
 use super::action::{Access, Action, NONE, Row, Strength, Update};
 use super::functions::Decoder;
 use crate::Refusal;
-use crate::compute::{Word, add_single};
+use crate::compute::{Word, add_half, add_halves, add_single};
 use crate::ptx::{Operand, Space, Type};
 
 /// Modifiers of a load, store or atomic.
@@ -11,6 +11,7 @@ struct Modifiers<'a> {
     /// The access, still without its address.
     access: Access,
     ty: Type,
+    type_name: &'a str,
     elements: usize,
     /// Name of an atomic's operation, such as `add`.
     operation: Option<&'a str>,
@@ -78,7 +79,7 @@ impl<'m> Decoder<'m> {
     }
 
     fn atomic(&mut self, modifiers: &Modifiers, is_reduction: bool) -> Result<Action, Refusal> {
-        let Some(update) = modifiers.operation.and_then(|name| update(name, modifiers.ty)) else {
+        let Some(update) = modifiers.operation.and_then(|name| update(name, modifiers.type_name)) else {
             return self.refuse("is not supported.");
         };
         if modifiers.elements > 1 {
@@ -120,25 +121,26 @@ fn modifiers<'a>(parts: &[&'a str]) -> Option<Modifiers<'a>> {
             "acq_rel" => access.strength = Strength::AcquireRelease,
             "cta" => access.is_for_block = true,
             "gpu" | "sys" => {}
-            "ca" | "cg" | "cs" | "lu" | "cv" | "nc" | "wb" | "wt" | "noftz" => {}
+            "ca" | "cg" | "cs" | "lu" | "cv" | "nc" | "wb" | "wt" => {}
+            "noftz" if operation == Some("add") => operation = Some("add.noftz"),
             "v2" => elements = 2,
             "v4" => elements = 4,
             other if other.starts_with("L1::") || other.starts_with("L2::") => {}
             other => match (Space::parse(other), Type::parse(other)) {
                 (Some(found), _) => access.space = found,
-                (_, Some(found)) => ty = Some(found),
+                (_, Some(found)) => ty = Some((found, other)),
                 _ if is_atomic && operation.is_none() => operation = Some(other),
                 _ => return None,
             },
         }
     }
-    let ty = ty.filter(|ty| *ty != Type::Predicate)?;
+    let (ty, type_name) = ty.filter(|(ty, _)| *ty != Type::Predicate)?;
     access.bytes = ty.bytes();
-    Some(Modifiers { access, ty, elements, operation })
+    Some(Modifiers { access, ty, type_name, elements, operation })
 }
 
 /// Returns the function that computes an atomic's new value from the old value and two operands.
-pub(super) fn update(operation: &str, ty: Type) -> Option<Update> {
+pub(super) fn update(operation: &str, type_name: &str) -> Option<Update> {
     macro_rules! of_type {
         ($t:ident) => {
             match operation {
@@ -149,7 +151,14 @@ pub(super) fn update(operation: &str, ty: Type) -> Option<Update> {
             }
         };
     }
-    match (operation, ty) {
+    match (operation, type_name) {
+        ("add.noftz", "f16") => return Some(|old, b, _| add_half(old, b)),
+        ("add.noftz", "f16x2") => return Some(|old, b, _| add_halves(old, b)),
+        // Atomic additions of bf16 need compute capability 9.0, and PTX has none of s64.
+        ("add.noftz", _) | ("add", "s64") | (_, "f16" | "f16x2" | "bf16" | "bf16x2" | "tf32") => return None,
+        _ => {}
+    }
+    match (operation, Type::parse(type_name)?) {
         ("exch", Type::Bits(4 | 8)) => Some(|_, b, _| b),
         ("cas", Type::Bits(2 | 4 | 8)) => Some(|old, b, c| if old == b { c } else { old }),
         ("and", Type::Bits(4 | 8)) => Some(|old, b, _| old & b),
@@ -170,7 +179,7 @@ pub(super) fn update(operation: &str, ty: Type) -> Option<Update> {
 /// Returns the function with which `redux` combines two values.
 pub(super) fn reduction(operation: &str, ty: &str) -> Option<Update> {
     match (operation, ty) {
-        ("add" | "min" | "max", "u32" | "s32") | ("and" | "or" | "xor", "b32") => update(operation, Type::parse(ty)?),
+        ("add" | "min" | "max", "u32" | "s32") | ("and" | "or" | "xor", "b32") => update(operation, ty),
         _ => None,
     }
 }

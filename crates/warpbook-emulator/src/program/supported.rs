@@ -9,10 +9,10 @@ const TYPES: &str = "b8 u8 s8 b16 u16 s16 f16 bf16 b32 u32 s32 f32 tf32 f16x2 bf
 const PACKED: [&str; 5] = ["f16", "bf16", "tf32", "f16x2", "bf16x2"];
 const COMPARISONS: &str = "eq ne lt le gt ge lo ls hi hs equ neu ltu leu gtu geu num nan";
 const ROUNDINGS: [&str; 10] = ["", "rn.", "rz.", "rm.", "rp.", "rna.", "rni.", "rzi.", "rmi.", "rpi."];
-const UPDATES: [&str; 10] = ["add", "min", "max", "and", "or", "xor", "exch", "cas", "inc", "dec"];
+const UPDATES: [&str; 11] = ["add", "add.noftz", "min", "max", "and", "or", "xor", "exch", "cas", "inc", "dec"];
 /// Opcodes that have few forms, separated by spaces.
 const OTHERS: &str = "activemask.b32 bar.arrive bar.red.and.pred bar.red.or.pred bar.red.popc.u32 bar.sync bar.warp.sync barrier.sync bra brkpt brx.idx \
-    call.vprintf call.__assertfail call.(functions) cvta.global.u64 cvta.local.u64 cvta.shared.u64 cvta.to.global.u64 cvta.to.local.u64 cvta.to.shared.u64 \
+    call.vprintf call.__assertfail call.(functions) cvta.const.u64 cvta.global.u64 cvta.local.u64 cvta.shared.u64 cvta.to.const.u64 cvta.to.global.u64 cvta.to.local.u64 cvta.to.shared.u64 \
     exit fence.acq_rel.cta fence.acq_rel.gpu fence.sc.cta fence.sc.gpu isspacep.global isspacep.local isspacep.shared match.all.sync.b32 match.all.sync.b64 \
     match.any.sync.b32 match.any.sync.b64 membar.cta membar.gl membar.sys nanosleep.u32 prefetch.global.L2 ret shfl.sync.bfly.b32 shfl.sync.down.b32 \
     shfl.sync.idx.b32 shfl.sync.up.b32 trap vote.sync.all.pred vote.sync.any.pred vote.sync.ballot.b32 vote.sync.uni.pred";
@@ -36,7 +36,9 @@ pub fn supported() -> Vec<String> {
                 all.extend(fits.map(|space| format!("{opcode}{space}{vector}.{name}")));
             }
         }
-        for operation in UPDATES.into_iter().filter(|operation| update(operation, ty).is_some()) {
+    }
+    for name in TYPES.split(' ') {
+        for operation in UPDATES.into_iter().filter(|operation| update(operation, name).is_some()) {
             let is_reduction = !matches!(operation, "exch" | "cas");
             for space in ["", ".global", ".shared"] {
                 all.push(format!("atom{space}.{operation}.{name}"));

@@ -1,5 +1,5 @@
 //! Tests hostile PTX: programs with deleted, repeated, exchanged or replaced tokens must end with a result or a message, within fixed limits of
-//! memory and steps.
+//! memory and steps. An allocator counts the memory of each attempt.
 //!
 //! `corpus/` has texts that once failed, which are tried first. `WARPBOOK_HOSTILE_SECONDS` sets the duration of the test, 20 s by default.
 
@@ -9,6 +9,8 @@
 mod random;
 
 use random::Random;
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::cell::Cell;
 use std::time::{Duration, Instant};
 use warpbook_emulator::{Argument, Gpu, Launch, Module};
 
@@ -16,6 +18,56 @@ use warpbook_emulator::{Argument, Gpu, Launch, Module};
 const STEPS: u64 = 20_000;
 /// Time limit of one attempt. The budget of steps should keep every attempt far below it.
 const LONGEST: Duration = Duration::from_secs(5);
+
+/// Maximum number of bytes that an attempt may allocate at the same time: to parse, decode and run a program, without and with all checks.
+const MEMORY: isize = 256 << 20;
+
+/// Counts the memory that each thread has allocated. An attempt runs in a single thread.
+struct Counting;
+
+thread_local! {
+    static BYTES: Cell<isize> = const { Cell::new(0) };
+    static MOST: Cell<isize> = const { Cell::new(0) };
+}
+
+fn count(bytes: isize) {
+    // The counters have no destructor, so they are there until the thread ends.
+    BYTES.set(BYTES.get() + bytes);
+    MOST.set(MOST.get().max(BYTES.get()));
+}
+
+// SAFETY: all calls are passed on to the allocator of the system.
+#[allow(unsafe_code)]
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        count(layout.size().cast_signed());
+        // SAFETY: the caller keeps the contract of `alloc`.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn dealloc(&self, place: *mut u8, layout: Layout) {
+        count(-layout.size().cast_signed());
+        // SAFETY: `place` was allocated above with this layout.
+        unsafe { System.dealloc(place, layout) }
+    }
+
+    unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
+        count(layout.size().cast_signed());
+        // SAFETY: the caller keeps the contract of `alloc_zeroed`.
+        unsafe { System.alloc_zeroed(layout) }
+    }
+}
+
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;
+
+/// Runs a text, and returns the stage that it reached and the most memory in bytes that it needed at a time.
+fn measured(text: &str) -> (&'static str, isize) {
+    MOST.set(BYTES.get());
+    let before = BYTES.get();
+    let stage = run(text);
+    (stage, MOST.get() - before)
+}
 
 /// The PTX programs from which mutated programs are made.
 const PROGRAMS: [&str; 4] = [
@@ -151,7 +203,9 @@ fn run(text: &str) -> &'static str {
 #[test]
 fn programs_run_unchanged() {
     for program in PROGRAMS {
-        assert_eq!(run(program), "ran");
+        let (stage, memory) = measured(program);
+        assert_eq!(stage, "ran");
+        assert!((1 << 16..MEMORY).contains(&memory), "{memory} bytes");
     }
 }
 
@@ -161,7 +215,8 @@ fn what_went_wrong_once_is_refused_or_runs() {
     let mut tried = 0;
     for entry in std::fs::read_dir(&folder).unwrap_or_else(|e| panic!("{}: {e}", folder.display())) {
         let text = String::from_utf8_lossy(&std::fs::read(entry.unwrap().path()).unwrap()).into_owned();
-        run(&text);
+        let (stage, memory) = measured(&text);
+        assert!(memory <= MEMORY, "{stage} with {memory} bytes");
         tried += 1;
     }
     assert!(tried > 0, "{}", folder.display());
@@ -171,19 +226,26 @@ fn what_went_wrong_once_is_refused_or_runs() {
 fn mutated_programs_end_with_a_result_or_a_message() {
     let seconds = std::env::var("WARPBOOK_HOSTILE_SECONDS").ok().and_then(|text| text.parse().ok()).unwrap_or(20);
     let (begun, mut random, mut outcomes) = (Instant::now(), Random(seconds), std::collections::BTreeMap::new());
+    let mut largest = 0;
     let others: Vec<&str> = PROGRAMS.iter().flat_map(|program| tokens(program)).collect();
     while begun.elapsed() < Duration::from_secs(seconds) {
         let text = mutated(random.pick(&PROGRAMS), &others, &mut random);
         let started = Instant::now();
-        let outcome = std::panic::catch_unwind(|| run(&text));
-        if outcome.is_err() || started.elapsed() > LONGEST {
+        let outcome = std::panic::catch_unwind(|| measured(&text));
+        let memory = outcome.as_ref().map_or(0, |(_, memory)| *memory);
+        largest = largest.max(memory);
+        if outcome.is_err() || started.elapsed() > LONGEST || memory > MEMORY {
             let path = std::env::temp_dir().join("warpbook-hostile.ptx");
             std::fs::write(&path, &text).unwrap();
-            panic!("{} after {:?}: put it into tests/hostile/corpus", path.display(), started.elapsed());
+            panic!(
+                "{} after {:?} with {memory} bytes: put it into tests/hostile/corpus",
+                path.display(),
+                started.elapsed()
+            );
         }
-        *outcomes.entry(outcome.unwrap()).or_insert(0u64) += 1;
+        *outcomes.entry(outcome.unwrap().0).or_insert(0u64) += 1;
     }
-    println!("{outcomes:?}");
+    println!("{outcomes:?}, at most {largest} bytes and {STEPS} instructions");
     // Every stage must have been reached by some mutations.
     for stage in ["refused by the parser", "refused when decoded", "ran", "stopped"] {
         assert!(outcomes.get(stage).is_some_and(|count| *count > 20), "{stage}: {outcomes:?}");

@@ -3,7 +3,7 @@
 use crate::learners::kernel;
 use crate::machine::{LOST_BARRIER, Machine, real};
 use crate::{products, regression};
-use warpbook_emulator::{AccessKind, Argument, Fault, Launch, LineCounts, Transfers, Verdict};
+use warpbook_emulator::{AccessKind, Argument, Cause, Fault, Launch, LineCounts, Transfers, Verdict};
 use warpbook_kernels::guide;
 use warpbook_record::{Dim, KernelSpec};
 
@@ -232,6 +232,36 @@ fn counts_are_those_of_the_accesses() {
     let own =
         "unsigned own[8];\n#pragma unroll 1\nfor (int i = 0; i < 8; ++i) own[i] = x[i] + t;\ny[t] = own[x[t] % 8];";
     assert_eq!(verdict_on(own, 1, 32).unwrap().counts.total().local_bytes, 9 * 32 * 4);
+}
+
+/// The text of `atomicAdd` for `__half` and `__half2` in `cuda_fp16.h`.
+const HALVES: &str = "__device__ unsigned short add(unsigned short* to, unsigned short v) {\n\
+    unsigned short old; asm volatile(\"{ atom.add.noftz.f16 %0,[%1],%2; }\" : \"=h\"(old) : \"l\"(to), \"h\"(v) : \"memory\"); return old; }\n\
+    __device__ unsigned add(unsigned* to, unsigned v) {\n\
+    unsigned old; asm volatile(\"{ atom.add.noftz.f16x2 %0,[%1],%2; }\" : \"=r\"(old) : \"l\"(to), \"r\"(v) : \"memory\"); return old; }\n";
+
+#[test]
+fn halves_are_added_as_one_and_counted_and_checked() {
+    let run = |body: &str| {
+        let mut machine = Machine::default();
+        let (x, y) = (machine.put(&(0..64u32).collect::<Vec<_>>()), machine.put(&[0x0001_3c00u32; 4]));
+        let text = format!(
+            "{HALVES}extern \"C\" __global__ void k(unsigned* x, unsigned* y) {{\nunsigned t = threadIdx.x;\n{body}\n}}\n"
+        );
+        let verdict = verdict(&mut machine, &text, &Launch::new(1, 64), &[x, y.clone()]);
+        verdict.map(|verdict| (verdict.counts.total(), machine.get::<u32>(&y, 4)))
+    };
+    // 64 times 0.25 is added to 1, 64 times the smallest denormal to itself, and 64 pairs of 1 and -0.5 to the next word.
+    let body = "add((unsigned short*)y, 0x3400); add((unsigned short*)y + 1, 1); add(y + 1, 0xb8003c00);";
+    let (counts, sums) = run(body).unwrap_or_else(|e| panic!("{e}"));
+    assert_eq!(sums, [0x0041_4c40, 0xd000_5410, 0x0001_3c00, 0x0001_3c00]);
+    assert_eq!((counts.atomics, counts.lanes_on_one_address), (3 * 2, 3 * 64));
+    let fault = run("add((unsigned short*)y + t, 1);").unwrap_err();
+    assert!(fault.to_string().contains("updates 2 bytes at offset 16 of argument 2"), "{fault}");
+    let fault = run("add((unsigned*)((char*)y + 2), 1);").unwrap_err();
+    assert_eq!(fault.cause, Cause::Misaligned, "{fault}");
+    let fault = run("add((unsigned short*)y, 1); if (t == 7) x[0] = ((unsigned short*)y)[0];").unwrap_err();
+    assert_eq!(fault.cause, Cause::Race, "{fault}");
 }
 
 #[test]

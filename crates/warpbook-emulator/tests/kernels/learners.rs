@@ -232,6 +232,9 @@ fn faults_name_cause_place_and_thread() {
     assert_eq!(cause, Cause::Misaligned, "{text}");
     let (cause, line, text) = told(fault("if (i < 7)\n__trap();", 1));
     assert_eq!((cause, line), (Cause::Trap, Some(4)), "{text}");
+    let (cause, line, text) = told(fault("if (i == 5) __assertfail(\"i < 5\", \"mine.cu\", 3, \"k\", 1);", 1));
+    assert_eq!((cause, line), (Cause::Trap, Some(3)), "{text}");
+    assert!(text.contains("The assertion `i < 5` failed.") && text.contains("thread (5, 0, 0)"), "{text}");
     let (cause, _, text) = told(fault("while (atomicAdd(x, 0.0f) != 77.0f) {}", 1));
     assert_eq!(cause, Cause::Endless, "{text}");
     assert!(text.contains("line 3"), "{text}");

@@ -2,6 +2,7 @@
 //! compared with loops on the CPU.
 
 mod checks;
+mod convolutions;
 mod faults;
 mod guide;
 #[path = "../../examples/page/job.rs"]
@@ -14,5 +15,6 @@ mod products;
 mod regression;
 mod softmax;
 mod speed;
+mod steps;
 mod supported;
 mod training;

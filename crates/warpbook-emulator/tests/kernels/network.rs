@@ -3,27 +3,27 @@
 use crate::machine::{Machine, assert_close, real};
 use warpbook_data::philox::uniform;
 use warpbook_emulator::Argument;
+use warpbook_kernels::Launch;
 use warpbook_kernels::nn::{self, Layout, OwnForm};
-use warpbook_kernels::{Launch, nn::conv2d};
 use warpbook_record::{Dim, Dtype, KernelSpec};
 
-const NULL: Argument = Argument::U64(0);
+pub const NULL: Argument = Argument::U64(0);
 
-fn long(v: usize) -> Argument {
+pub fn long(v: usize) -> Argument {
     Argument::U64(v as u64)
 }
 
-fn number(v: usize) -> Argument {
+pub fn number(v: usize) -> Argument {
     Argument::U32(v as u32)
 }
 
 /// Creates a structure argument from 32-bit numbers.
-fn structure(words: &[usize]) -> Argument {
+pub fn structure(words: &[usize]) -> Argument {
     Argument::Bytes(words.iter().flat_map(|word| (*word as u32).to_le_bytes()).collect())
 }
 
 /// Runs a kernel with this number of blocks.
-fn run(machine: &mut Machine, spec: &KernelSpec, blocks: usize, arguments: &[&Argument]) {
+pub fn run(machine: &mut Machine, spec: &KernelSpec, blocks: usize, arguments: &[&Argument]) {
     let tile = &spec.tiles[0];
     let shape = Launch {
         grid: [blocks as u32, 1, 1],
@@ -225,19 +225,19 @@ fn a_batch_is_normalised_forwards_and_backwards() {
 
 /// Sizes of a convolution or pooling: batch size, channels of x and y, sides of x and of the windows, strides and padding.
 #[derive(Clone, Copy)]
-struct Windows {
-    batch: usize,
-    channels: usize,
-    filters: usize,
-    h: usize,
-    w: usize,
-    kernel: [usize; 2],
-    stride: usize,
-    padding: usize,
+pub struct Windows {
+    pub batch: usize,
+    pub channels: usize,
+    pub filters: usize,
+    pub h: usize,
+    pub w: usize,
+    pub kernel: [usize; 2],
+    pub stride: usize,
+    pub padding: usize,
 }
 
 impl Windows {
-    fn out(&self) -> [usize; 2] {
+    pub fn out(&self) -> [usize; 2] {
         [self.h, self.w]
             .map(|side| side)
             .into_iter()
@@ -250,7 +250,7 @@ impl Windows {
 
     /// Calls `work` for each element of each window of an image, with the output row and column, the index of the element in the window, and its row and column
     /// in x.
-    fn each(&self, mut work: impl FnMut([usize; 2], usize, [usize; 2])) {
+    pub fn each(&self, mut work: impl FnMut([usize; 2], usize, [usize; 2])) {
         let [oh, ow] = self.out();
         for (oy, ox) in (0..oh).flat_map(|oy| (0..ow).map(move |ox| (oy, ox))) {
             for (i, j) in (0..self.kernel[0]).flat_map(|i| (0..self.kernel[1]).map(move |j| (i, j))) {
@@ -264,7 +264,7 @@ impl Windows {
     }
 }
 
-const SIZES: [Windows; 2] = [
+pub const SIZES: [Windows; 2] = [
     Windows { batch: 2, channels: 3, filters: 5, h: 9, w: 7, kernel: [3, 3], stride: 2, padding: 1 },
     Windows { batch: 3, channels: 8, filters: 16, h: 12, w: 10, kernel: [2, 3], stride: 1, padding: 0 },
 ];
@@ -306,85 +306,6 @@ fn pools_take_the_maximum_or_the_mean() {
         assert_close("mean", &machine.get(&y, to), &want[1], 1e-6);
         run(&mut machine, &mean_back, blocks_x, &[&shape, &on_dy, &dx, &number(from)]);
         assert_close("its gradient", &machine.get(&dx, from), &want[3], 1e-6);
-    }
-}
-
-#[test]
-fn convolutions_are_those_of_the_formula() {
-    for g in SIZES {
-        let ([oh, ow], Windows { batch, channels: c, filters: o, h, w, .. }) = (g.out(), g);
-        let [kh, kw] = g.kernel;
-        let mut machine = Machine::default();
-        let (from, to, taps) = (batch * h * w * c, batch * oh * ow * o, kh * kw * c);
-        let (x, weight, bias, dy) = (real(from, 1), real(o * taps, 2), real(o, 3), real(to, 4));
-        let [on_x, on_weight, on_bias, on_dy] = [&x, &weight, &bias, &dy].map(|values| machine.put(values));
-        let [y, dx, dweight, dbias] = [to, from, o * taps, o].map(|length| machine.room::<f32>(length));
-        let (mut want_y, mut want_dx, mut want_dw, mut want_db) =
-            (vec![0.0; to], vec![0.0; from], vec![0.0; o * taps], vec![0.0; o]);
-        for (image, filter) in (0..batch).flat_map(|image| (0..o).map(move |filter| (image, filter))) {
-            let at = |oy: usize, ox: usize| ((image * oh + oy) * ow + ox) * o + filter;
-            for (oy, ox) in (0..oh).flat_map(|oy| (0..ow).map(move |ox| (oy, ox))) {
-                want_y[at(oy, ox)] = f64::from(bias[filter]);
-                want_db[filter] += f64::from(dy[at(oy, ox)]);
-            }
-            g.each(|[oy, ox], tap, [row, column]| {
-                for channel in 0..c {
-                    let (source, of) =
-                        (((image * h + row) * w + column) * c + channel, (filter * kh * kw + tap) * c + channel);
-                    want_y[at(oy, ox)] += f64::from(x[source]) * f64::from(weight[of]);
-                    want_dx[source] += f64::from(dy[at(oy, ox)]) * f64::from(weight[of]);
-                    want_dw[of] += f64::from(dy[at(oy, ox)]) * f64::from(x[source]);
-                }
-            });
-        }
-        let shape = structure(&[c, h, w, o, oh, ow, kh, kw, g.stride, g.stride, g.padding, g.padding, batch * oh * ow]);
-        let [forward, input, weights, biases] = conv2d::direct(Layout::Nhwc);
-        run(
-            &mut machine,
-            &forward,
-            to.div_ceil(256),
-            &[&shape, &on_x, &on_weight, &on_bias, &number(0), &y, &number(to)],
-        );
-        assert_close("y", &machine.get(&y, to), &want_y, 1e-5);
-        run(&mut machine, &input, from.div_ceil(256), &[&shape, &on_dy, &on_weight, &NULL, &dx, &number(from)]);
-        assert_close("dx", &machine.get(&dx, from), &want_dx, 1e-5);
-        run(&mut machine, &weights, o * taps, &[&shape, &on_x, &on_dy, &dweight]);
-        assert_close("dw", &machine.get(&dweight, o * taps), &want_dw, 1e-5);
-        run(&mut machine, &biases, o, &[&shape, &on_dy, &dbias]);
-        assert_close("db", &machine.get(&dbias, o), &want_db, 1e-5);
-        // Gathers the patches into a matrix, as the implicit matrix product does.
-        let divisor = |value: usize| {
-            let shift = value.next_power_of_two().trailing_zeros().saturating_sub(1);
-            let multiplier = ((1u64 << (32 + shift)) / value as u64 + 1) as usize;
-            [value, multiplier, shift as usize]
-        };
-        let pixels = batch * oh * ow;
-        let mut words = vec![pixels, taps, h, w, h * w * c, w * c, c, 1, g.stride, g.stride, g.padding, g.padding];
-        words.extend([oh * ow, ow, c, kw, 1, 1].into_iter().flat_map(divisor));
-        let patches = structure(&words);
-        let (unroll, ld) = (&conv2d::im2col(Dtype::F32, Layout::Nhwc)[0], taps.next_multiple_of(4));
-        let columns = machine.room::<f32>(pixels * ld);
-        run(
-            &mut machine,
-            unroll,
-            (pixels * ld).div_ceil(256),
-            &[&patches, &on_x, &columns, &number(ld), &number(pixels * ld)],
-        );
-        let mut want = vec![0.0; pixels * ld];
-        for image in 0..batch {
-            g.each(|[oy, ox], tap, [row, column]| {
-                for channel in 0..c {
-                    let pixel = (image * oh + oy) * ow + ox;
-                    want[pixel * ld + tap * c + channel] = f64::from(x[((image * h + row) * w + column) * c + channel]);
-                }
-            });
-        }
-        assert_close("columns", &machine.get(&columns, pixels * ld), &want, 0.0);
-        let implicit = &conv2d::Implicit::plain(conv2d::Pass::Forward, Dtype::F32, Layout::Nhwc).spec();
-        let tile = &implicit.tiles[0];
-        let blocks = pixels.div_ceil(tile.size(Dim::Bm) as usize) * o.div_ceil(tile.size(Dim::Bn) as usize);
-        run(&mut machine, implicit, blocks, &[&patches, &on_x, &on_weight, &on_bias, &number(0), &y, &number(o)]);
-        assert_close("y of the implicit product", &machine.get(&y, to), &want_y, 1e-5);
     }
 }
 
@@ -503,21 +424,21 @@ fn decoded(dtype: Dtype, bytes: &[u8]) -> f32 {
 }
 
 /// An array of some type that begins `offset` elements after an address divisible by 16.
-struct Typed {
+pub struct Typed {
     dtype: Dtype,
-    at: Argument,
+    pub at: Argument,
     length: usize,
 }
 
 impl Typed {
-    fn new(machine: &mut Machine, dtype: Dtype, values: &[f32], offset: usize) -> Self {
+    pub fn new(machine: &mut Machine, dtype: Dtype, values: &[f32], offset: usize) -> Self {
         let values: Vec<f32> = std::iter::repeat_n(0.0, offset).chain(values.iter().copied()).collect();
         let bytes: Vec<u8> = values.iter().flat_map(|v| coded(dtype, *v)).collect();
         let Argument::U64(start) = machine.put(&bytes) else { panic!("no buffer") };
         Self { dtype, at: Argument::U64(start + offset as u64 * dtype.bytes()), length: values.len() - offset }
     }
 
-    fn values(&self, machine: &mut Machine) -> Vec<f32> {
+    pub fn values(&self, machine: &mut Machine) -> Vec<f32> {
         let bytes = self.dtype.bytes() as usize;
         let all = machine.get::<u8>(&self.at, self.length * bytes);
         all.chunks(bytes).map(|bytes| decoded(self.dtype, bytes)).collect()
@@ -525,7 +446,7 @@ impl Typed {
 }
 
 /// Relative tolerance for a type: half a unit in the last place, plus some roundings in f32.
-fn share(dtype: Dtype) -> f64 {
+pub fn share(dtype: Dtype) -> f64 {
     match dtype {
         Dtype::F32 => 1e-5,
         Dtype::F16 => 1e-3,

@@ -9,7 +9,7 @@ use warpbook_emulator::{Argument, Gpu, Launch, Module};
 use warpbook_kernels::Launch as Shape;
 
 /// Number of random operands with which each form is tested.
-const COUNT: usize = 1 << 16;
+pub const COUNT: usize = 1 << 16;
 
 /// Error bound of a function, with the interval of its operands. The error is relative to the true value, or to `least` if the value is smaller.
 struct Bound {

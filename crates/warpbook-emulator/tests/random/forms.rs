@@ -1,7 +1,5 @@
 //! Lists the forms of instructions that random kernels use, with the kinds of registers of their operands.
 
-use warpbook_emulator::{Gpu, Module};
-
 /// A kind of register in the random kernels.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Kind {
@@ -13,11 +11,11 @@ pub enum Kind {
 
 impl Kind {
     /// Returns the kind of register for a type; `None` for other parts of an opcode.
-    fn parse(ty: &str) -> Option<Self> {
+    pub fn parse(ty: &str) -> Option<Self> {
         Some(match ty {
             "pred" => Self::Predicate,
-            "b16" | "u16" | "s16" | "f16" | "bf16" | "u8" | "s8" => Self::Half,
-            "b32" | "u32" | "s32" | "f32" | "f16x2" | "bf16x2" => Self::Word,
+            "b16" | "u16" | "s16" | "f16" | "bf16" | "b8" | "u8" | "s8" => Self::Half,
+            "b32" | "u32" | "s32" | "f32" | "tf32" | "f16x2" | "bf16x2" => Self::Word,
             "b64" | "u64" | "s64" | "f64" => Self::Double,
             _ => return None,
         })
@@ -39,7 +37,7 @@ pub struct Form {
 impl Form {
     /// Returns true if the PTX ISA allows an error of some units in the last place, or allows denormals to count as zero.
     pub fn is_approximate(&self) -> bool {
-        self.opcode.split('.').any(|part| matches!(part, "approx" | "ftz" | "full"))
+        is_approximate(&self.opcode)
     }
 
     /// Returns true if the result is a floating-point number, whose payload may be arbitrary if it is NaN.
@@ -54,21 +52,50 @@ impl Form {
         let types: Vec<&str> = parts.filter(|part| Kind::parse(part).is_some()).collect();
         let ty = if is_conversion { types.first() } else { types.last() }?;
         let is_move = ["mov", "selp", "setp"].iter().any(|name| self.opcode.starts_with(&format!("{name}.")));
-        (!is_move && matches!(*ty, "f16" | "bf16" | "f32" | "f64" | "f16x2" | "bf16x2")).then_some(ty)
+        (!is_move && matches!(*ty, "f16" | "bf16" | "tf32" | "f32" | "f64" | "f16x2" | "bf16x2")).then_some(ty)
     }
 }
 
 /// Returns all forms of arithmetic, logic, comparison and conversion that the emulator supports.
 pub fn all() -> Vec<Form> {
-    let mut opcodes: Vec<String> = warpbook_emulator::supported().iter().map(|name| (*name).to_owned()).collect();
-    // Leaves out families with special operands, and those that are added below, such as `setp` and `cvt`.
-    opcodes.retain(|opcode| !OF_FAMILIES.contains(&opcode.split('.').next().unwrap_or_default()));
-    opcodes.extend(comparisons());
-    opcodes.extend(conversions());
-    opcodes.sort();
-    opcodes.dedup();
-    opcodes.iter().filter_map(|opcode| form(opcode)).filter(is_taken).collect()
+    let opcodes = warpbook_emulator::supported();
+    let computes = |opcode: &&String| !OF_FAMILIES.contains(&family(opcode));
+    opcodes
+        .iter()
+        .filter(computes)
+        .map(|opcode| form(opcode).unwrap_or_else(|| panic!("{opcode} has no type")))
+        .collect()
 }
+
+/// Returns all opcodes that occur in the random kernels, of all families.
+pub fn exact_opcodes() -> Vec<String> {
+    let mut opcodes = warpbook_emulator::supported();
+    opcodes.retain(|opcode| !is_approximate(opcode) && EXCEPTIONS.iter().all(|(name, _)| name != opcode));
+    opcodes
+}
+
+pub fn is_approximate(opcode: &str) -> bool {
+    opcode.split('.').any(|part| matches!(part, "approx" | "ftz" | "full"))
+}
+
+/// Returns the first word of an opcode.
+pub fn family(opcode: &str) -> &str {
+    opcode.split('.').next().unwrap_or_default()
+}
+
+/// Opcodes that random kernels cannot contain, with the reason.
+pub const EXCEPTIONS: [(&str, &str); 4] = [
+    ("brkpt", "stops the kernel on a GPU without a debugger"),
+    (
+        "call.__assertfail",
+        "ends the kernel with an error, after which a process cannot use the GPU; `tests/kernels/learners.rs` runs it",
+    ),
+    ("call.vprintf", "writes to the standard output of the process; `tests/kernels/learners.rs` runs it"),
+    (
+        "trap",
+        "ends the kernel with an error, after which a process cannot use the GPU; `tests/kernels/learners.rs` runs it",
+    ),
+];
 
 /// Returns the form of an opcode, with operands as the PTX ISA specifies them.
 fn form(opcode: &str) -> Option<Form> {
@@ -102,92 +129,9 @@ fn form(opcode: &str) -> Option<Form> {
     Some(Form { opcode: opcode.to_owned(), into, from, results, has_table: name == "lop3" })
 }
 
-fn comparisons() -> Vec<String> {
-    let mut all = Vec::new();
-    let signed = ["eq", "ne", "lt", "le", "gt", "ge"];
-    let unsigned = ["eq", "ne", "lt", "le", "gt", "ge", "lo", "ls", "hi", "hs"];
-    let float = ["eq", "ne", "lt", "le", "gt", "ge", "equ", "neu", "ltu", "leu", "gtu", "geu", "num", "nan"];
-    let groups: [(&[&str], &[&str]); 4] = [
-        (&["s16", "s32", "s64"], &signed),
-        (&["u16", "u32", "u64"], &unsigned),
-        (&["b16", "b32", "b64"], &["eq", "ne"]),
-        (&["f32", "f64"], &float),
-    ];
-    for (types, names) in groups {
-        for (ty, name) in types.iter().flat_map(|ty| names.iter().map(move |name| (ty, name))) {
-            all.push(format!("setp.{name}.{ty}"));
-            let word = ["and", "or", "xor"][all.len() % 3];
-            all.push(format!("setp.{name}.{word}.{ty}"));
-        }
-    }
-    all
-}
-
-/// Returns the conversions. Floating-point numbers are rounded if they become narrower. Integers saturate if the new type does not include all of their values.
-fn conversions() -> Vec<String> {
-    let mut all = Vec::new();
-    let integers = [
-        ("u8", 8, false),
-        ("s8", 8, true),
-        ("u16", 16, false),
-        ("s16", 16, true),
-        ("u32", 32, false),
-        ("s32", 32, true),
-        ("u64", 64, false),
-        ("s64", 64, true),
-    ];
-    let floats = ["f16", "f32", "f64"];
-    for (to, to_bits, to_signed) in integers {
-        for (from, from_bits, from_signed) in integers.iter().filter(|(from, ..)| *from != to) {
-            all.push(format!("cvt.{to}.{from}"));
-            let holds_all = match (to_signed, from_signed) {
-                (true, false) => to_bits > *from_bits,
-                (false, true) => false,
-                _ => to_bits >= *from_bits,
-            };
-            if !holds_all {
-                all.push(format!("cvt.sat.{to}.{from}"));
-            }
-        }
-        for float in floats {
-            all.extend(["rni", "rzi", "rmi", "rpi"].map(|rounding| format!("cvt.{rounding}.{to}.{float}")));
-            all.extend(["rn", "rz", "rm", "rp"].map(|rounding| format!("cvt.{rounding}.{float}.{to}")));
-        }
-    }
-    for (to, to_type) in floats.iter().enumerate() {
-        for (from, from_type) in floats.iter().enumerate() {
-            let roundings: &[&str] = match to.cmp(&from) {
-                std::cmp::Ordering::Less => &["rn.", "rz.", "rm.", "rp.", "rn.sat."],
-                std::cmp::Ordering::Equal => &["rni.", "rzi.", "rmi.", "rpi.", "sat."],
-                std::cmp::Ordering::Greater => &["", "sat."],
-            };
-            all.extend(roundings.iter().map(|rounding| format!("cvt.{rounding}{to_type}.{from_type}")));
-        }
-    }
-    for rounding in ["rn", "rz"] {
-        all.extend(["f16x2", "bf16x2"].map(|to| format!("cvt.{rounding}.{to}.f32")));
-        all.push(format!("cvt.{rounding}.bf16.f32"));
-    }
-    all
-}
-
-/// Returns true if the emulator accepts the form and compute capability 8.0 supports it.
-fn is_taken(form: &Form) -> bool {
-    let needs_more = NEEDS_MORE.iter().any(|opcode| form.opcode.starts_with(opcode));
-    let text = super::generate::one_instruction(form);
-    let decoded = Module::parse(&text).and_then(|module| {
-        let mut gpu = Gpu::new();
-        let loaded = gpu.load(&module).map_err(|fault| panic!("{fault}"));
-        loaded.and_then(|loaded| loaded.kernel("k"))
-    });
-    !needs_more && decoded.is_ok()
-}
-
-/// Instruction families that are not taken from the emulator's table, because [`super::generate`] writes them itself, because they compute nothing, or because
-/// their forms are listed in this file.
-const OF_FAMILIES: [&str; 29] = [
+/// Families whose instructions [`super::generate`], [`super::memory`] and [`super::together`] write, because they have more operands than values.
+pub const OF_FAMILIES: [&str; 24] = [
     "activemask",
-    "applypriority",
     "atom",
     "bar",
     "barrier",
@@ -195,27 +139,20 @@ const OF_FAMILIES: [&str; 29] = [
     "brkpt",
     "brx",
     "call",
-    "cvt",
     "cvta",
-    "discard",
     "exit",
     "fence",
     "isspacep",
     "ld",
-    "ldu",
     "match",
     "membar",
     "nanosleep",
     "prefetch",
-    "prefetchu",
     "red",
     "redux",
     "ret",
-    "setp",
     "shfl",
     "st",
+    "trap",
     "vote",
 ];
-
-/// Opcodes that begin like this need a compute capability above 8.0, according to the PTX ISA.
-const NEEDS_MORE: [&str; 6] = ["add.bf16", "add.rn.bf16", "sub.bf16", "sub.rn.bf16", "mul.bf16", "mul.rn.bf16"];

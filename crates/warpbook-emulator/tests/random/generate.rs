@@ -1,22 +1,25 @@
 //! Generates random kernels with straight arithmetic, divergent branches, loops, shuffles and votes, shared and local memory, and atomics whose order does not
 //! matter.
 
-use super::forms::{Form, Kind};
+use super::forms::{self, Form, Kind};
 use super::random::Random;
 use std::fmt::Write;
+use std::sync::LazyLock;
 
 /// Number of blocks in a launch.
 pub const BLOCKS: u32 = 2;
 /// Number of threads in a block.
 pub const THREADS: u32 = 64;
 /// Number of registers of each kind that a kernel uses for its computations.
-const REGISTERS: usize = 10;
+pub const REGISTERS: usize = 10;
 /// Size in bytes of a thread's inputs, which are words and doublewords. Halves and predicates are derived from the words.
 pub const IN_BYTES: usize = REGISTERS * (4 + 8);
-/// Size in bytes of a thread's results: doublewords, words, halves, and a word whose bits are the predicates.
-pub const OUT_BYTES: usize = REGISTERS * (8 + 4 + 4) + 8;
+/// Size in bytes of a thread's results: doublewords, words, halves, a word whose bits are the predicates, and padding to a multiple of 16.
+pub const OUT_BYTES: usize = REGISTERS * (8 + 4 + 4) + 16;
 /// Size in bytes of the sums to which all threads add.
 pub const SUM_BYTES: usize = 256;
+/// Number of words in constant memory.
+pub const CONSTANTS: usize = 64;
 /// Offset of the part of the sums that stays zero.
 const ZEROS: usize = SUM_BYTES - 8;
 
@@ -103,38 +106,44 @@ pub struct Generated {
 /// The directives at the start of a module.
 pub const HEAD: &str = ".version 7.8\n.target sm_80\n.address_size 64\n";
 
-/// Returns a module with one instruction, which shows whether the emulator accepts a form.
-pub fn one_instruction(form: &Form) -> String {
-    let mut writer = Writer::new(0, &[]);
-    writer.instruction(form);
-    let body = std::mem::take(&mut writer.body);
-    format!("{HEAD}.entry k() {{\n{}{body}ret;\n}}\n", registers())
+/// Returns the start of a module of random kernels: the directives, constants, and the functions that [`Writer::call`] calls.
+pub fn head() -> String {
+    let words = WORDS.iter().cycle().take(CONSTANTS).map(u32::to_string).collect::<Vec<_>>().join(", ");
+    format!("{HEAD}.const .align 16 .b32 constants[{CONSTANTS}] = {{{words}}};\n{}", super::memory::functions())
 }
 
-/// Returns the random kernel for a seed.
-pub fn kernel(name: &str, seed: u64, forms: &[Form]) -> Generated {
-    let mut writer = Writer::new(seed, forms);
-    for _ in 0..24 {
+/// Number of random statements in a kernel.
+const STATEMENTS: usize = 24;
+
+/// Returns the random kernel for a seed. All lanes execute each opcode in `turn`.
+pub fn kernel(name: &str, seed: u64, turn: &[String]) -> Generated {
+    let mut writer = Writer::new(seed, &FORMS);
+    for i in 0..STATEMENTS {
         writer.statement();
+        let due = turn.len() * i / STATEMENTS..turn.len() * (i + 1) / STATEMENTS;
+        turn[due].iter().for_each(|opcode| writer.opcode(opcode));
     }
     finished(name, writer)
 }
 
-/// Returns a kernel that contains a single form, whose operands are inputs.
-pub fn kernel_of_form(name: &str, form: &Form) -> Generated {
-    let mut writer = Writer::new(1, &[]);
+/// Returns a kernel that contains a single opcode several times, with inputs as operands. Arithmetic around it, as in the paths of a branch, only moves words.
+pub fn kernel_of_opcode(name: &str, opcode: &str) -> Generated {
+    let moves: Vec<Form> = FORMS.iter().filter(|form| form.opcode == "mov.b32").cloned().collect();
+    let mut writer = Writer::new(1, &moves);
     for _ in 0..8 {
-        writer.instruction(form);
+        writer.opcode(opcode);
     }
     finished(name, writer)
 }
 
-fn finished(name: &str, writer: Writer) -> Generated {
+fn finished(name: &str, mut writer: Writer) -> Generated {
+    // The last two instructions.
+    writer.used.extend(["exit", "ret"].map(str::to_owned));
     let text = format!(
-        ".entry {name}(.param .u64 {name}_in, .param .u64 {name}_out, .param .u64 {name}_sum) {{\n{}.shared .align 8 .b8 {name}_shared[{}];\n\
-         .local .align 8 .b8 {name}_local[64];\n{}{}{}}}\n",
+        ".entry {name}(.param .u64 {name}_in, .param .u64 {name}_out, .param .u64 {name}_sum) {{\n{}.shared .align 16 .b8 {name}_shared[{}];\n\
+         .local .align 16 .b8 {name}_local[64];\n{}{}{}}}\n",
         registers(),
-        THREADS * 8,
+        THREADS * 16,
         prologue(name),
         writer.body.replace("NAME", name),
         epilogue(),
@@ -146,19 +155,20 @@ fn registers() -> String {
     format!(
         ".reg .pred %p<{REGISTERS}>;\n.reg .b16 %h<{REGISTERS}>;\n.reg .b32 %w<{REGISTERS}>;\n.reg .b64 %d<{REGISTERS}>;\n\
          .reg .b16 %zh;\n.reg .b32 %zw;\n.reg .b64 %zd;\n\
-         .reg .pred %q<4>;\n.reg .b16 %s<4>;\n.reg .b32 %t<8>;\n.reg .b32 %n<4>;\n.reg .b64 %a<8>;\n"
+         .reg .pred %q<4>;\n.reg .b16 %s<4>;\n.reg .b32 %t<8>;\n.reg .b32 %n<4>;\n.reg .b64 %a<12>;\n"
     )
 }
 
 /// Returns the start of a kernel, which reads a thread's inputs. `%a0` to `%a4` are addresses: the thread's results, the sums, the thread's place in shared
 /// memory, its place in local memory, and a neighbour's place in shared memory.
+/// `%t0` is the number of the thread in its block.
 fn prologue(name: &str) -> String {
     let mut text = format!(
         "mov.u32 %t0, %tid.x;\nmov.u32 %t1, %ctaid.x;\nmad.lo.u32 %t2, %t1, {THREADS}, %t0;\n\
          ld.param.u64 %a5, [{name}_in];\nmad.wide.u32 %a5, %t2, {IN_BYTES}, %a5;\n\
          ld.param.u64 %a0, [{name}_out];\nmad.wide.u32 %a0, %t2, {OUT_BYTES}, %a0;\n\
          ld.param.u64 %a1, [{name}_sum];\nld.global.b16 %zh, [%a1+{ZEROS}];\nld.global.b32 %zw, [%a1+{ZEROS}];\nld.global.b64 %zd, [%a1+{ZEROS}];\n\
-         mov.u64 %a2, {name}_shared;\nmad.wide.u32 %a4, %t0, 8, %a2;\nadd.u32 %t3, %t0, 7;\nand.b32 %t3, %t3, {};\nmad.wide.u32 %a6, %t3, 8, %a2;\n\
+         mov.u64 %a2, {name}_shared;\nmad.wide.u32 %a4, %t0, 16, %a2;\nadd.u32 %t3, %t0, 7;\nand.b32 %t3, %t3, {};\nmad.wide.u32 %a6, %t3, 16, %a2;\n\
          mov.u64 %a2, %a4;\nmov.u64 %a4, %a6;\nmov.u64 %a3, {name}_local;\n",
         THREADS - 1
     );
@@ -194,15 +204,24 @@ fn epilogue() -> String {
             1 << i,
         );
     }
-    let _ = writeln!(text, "st.global.b32 [%a0+{}], %t3;\nret;", 16 * REGISTERS);
+    let _ = writeln!(text, "st.global.b32 [%a0+{}], %t3;\n@%p0 exit;\nret;", 16 * REGISTERS);
     text
 }
 
-struct Writer<'a> {
-    random: Random,
+/// The opcodes that random kernels contain.
+pub static OPCODES: LazyLock<Vec<String>> = LazyLock::new(forms::exact_opcodes);
+
+/// The forms of arithmetic, logic, comparison and conversion among them, sorted by opcode.
+static FORMS: LazyLock<Vec<Form>> =
+    LazyLock::new(|| forms::all().into_iter().filter(|form| !form.is_approximate()).collect());
+
+/// Writes the statements of a kernel.
+pub struct Writer<'a> {
+    pub random: Random,
     forms: &'a [Form],
     body: String,
-    used: Vec<String>,
+    /// The forms of instructions so far, each as often as it occurs.
+    pub used: Vec<String>,
     labels: usize,
 }
 
@@ -211,18 +230,19 @@ impl<'a> Writer<'a> {
         Self { random: Random(seed), forms, body: String::new(), used: Vec::new(), labels: 0 }
     }
 
-    fn line(&mut self, text: &str) {
+    pub fn line(&mut self, text: &str) {
         self.body += text;
         self.body += "\n";
     }
 
     /// Writes an instruction of a family that [`super::forms`] does not list, and records its form.
-    fn family(&mut self, form: &str, operands: &str) {
+    pub fn family(&mut self, form: &str, operands: &str) {
         self.used.push(form.to_owned());
-        self.line(&format!("{form} {operands};"));
+        let space = if operands.is_empty() { "" } else { " " };
+        self.line(&format!("{form}{space}{operands};"));
     }
 
-    fn register(&mut self, kind: Kind) -> String {
+    pub fn register(&mut self, kind: Kind) -> String {
         let letter = match kind {
             Kind::Predicate => 'p',
             Kind::Half => 'h',
@@ -232,7 +252,7 @@ impl<'a> Writer<'a> {
         format!("%{letter}{}", self.random.below(REGISTERS))
     }
 
-    fn label(&mut self) -> String {
+    pub fn label(&mut self) -> String {
         self.labels += 1;
         format!("NAME_L{}", self.labels)
     }
@@ -242,14 +262,45 @@ impl<'a> Writer<'a> {
         match self.random.below(16) {
             0 => self.branch(),
             1 => self.repeat(),
-            2 => self.shuffle(),
-            3 => self.vote(),
-            4 => self.shared(),
+            2 => self.pick(&["shfl"]),
+            3 => self.pick(&["vote", "match", "redux"]),
+            4 => self.exchange("bar.sync"),
             5 => self.local(),
             6 => self.atomic(),
-            7 => self.barrier(),
+            7 => self.pick(&["bar"]),
             8 => self.packed(),
+            9 => self.pick(&["ld", "st"]),
             _ => self.arithmetic(),
+        }
+    }
+
+    /// Writes a random opcode of some families.
+    fn pick(&mut self, families: &[&str]) {
+        let family = self.random.pick(families);
+        let all: Vec<&String> = OPCODES.iter().filter(|opcode| forms::family(opcode) == family).collect();
+        let opcode = self.random.pick(&all);
+        self.opcode(opcode);
+    }
+
+    /// Writes a statement with an opcode, which all threads of the block execute together.
+    pub fn opcode(&mut self, opcode: &str) {
+        if let Ok(place) = FORMS.binary_search_by(|form| form.opcode.as_str().cmp(opcode)) {
+            return self.instruction(&FORMS[place]);
+        }
+        match forms::family(opcode) {
+            "ld" | "st" if opcode.contains(".param") => self.call(opcode),
+            "call" => self.call("st.param.b32"),
+            "ld" => self.load(opcode),
+            "st" => self.store(opcode),
+            "atom" | "red" => self.update(opcode),
+            "cvta" => self.convert_address(opcode),
+            "isspacep" => self.is_in_space(opcode),
+            "prefetch" | "membar" | "fence" | "nanosleep" => self.hint(opcode),
+            "bra" => self.two_ways(),
+            "brx" => self.table(),
+            // Each kernel ends with them.
+            "exit" | "ret" => {}
+            _ => self.together(opcode),
         }
     }
 
@@ -293,6 +344,10 @@ impl<'a> Writer<'a> {
         if let Some(ty) = form.float_type() {
             self.one_nan(ty, &into);
         }
+        // The lowest bits of a TF32 number have no meaning.
+        if form.float_type() == Some("tf32") {
+            self.line(&format!("and.b32 {into}, {into}, 0xffffe000;"));
+        }
         match form.into {
             Kind::Predicate => {}
             Kind::Half => self.line(&format!("xor.b16 {into}, {into}, %zh;")),
@@ -302,12 +357,12 @@ impl<'a> Writer<'a> {
     }
 
     /// Replaces every NaN in a register with the same NaN.
-    fn one_nan(&mut self, ty: &str, register: &str) {
+    pub fn one_nan(&mut self, ty: &str, register: &str) {
         let half = |writer: &mut Self, infinity: u32, nan: u32, register: &str| {
             writer.line(&format!("and.b16 %s1, {register}, 32767;\nsetp.gt.u16 %q0, %s1, {infinity};\nselp.b16 {register}, {nan}, {register}, %q0;"));
         };
         match ty {
-            "f32" => self
+            "f32" | "tf32" => self
                 .line(&format!("and.b32 %t6, {register}, 0x7fffffff;\nsetp.gt.u32 %q0, %t6, 0x7f800000;\nselp.b32 {register}, 0x7fffffff, {register}, %q0;")),
             "f64" => self.line(&format!(
                 "and.b64 %a7, {register}, 0x7fffffffffffffff;\nsetp.gt.u64 %q0, %a7, 0x7ff0000000000000;\n\
@@ -327,9 +382,10 @@ impl<'a> Writer<'a> {
 
     /// Writes a branch at which lanes diverge and reconverge. The lanes take two paths, or several paths through a jump table.
     fn branch(&mut self) {
-        if self.random.below(4) == 0 {
-            return self.table();
-        }
+        if self.random.below(4) == 0 { self.table() } else { self.two_ways() }
+    }
+
+    fn two_ways(&mut self) {
         let (other, end) = (self.label(), self.label());
         let (predicate, not) = (self.register(Kind::Predicate), self.random.pick(&["", "!"]));
         self.used.push("bra".to_owned());
@@ -366,74 +422,6 @@ impl<'a> Writer<'a> {
         self.line(&format!("setp.ne.u32 %q1, %n0, 0;\nsub.u32 %n0, %n0, 1;\n@%q1 bra {begin};"));
     }
 
-    fn shuffle(&mut self) {
-        let (mode, into, from) =
-            (self.random.pick(&["up", "down", "bfly", "idx"]), self.register(Kind::Word), self.register(Kind::Word));
-        let (predicate, clamp) = (self.register(Kind::Predicate), if mode == "up" { 0 } else { 31 });
-        let width = self.random.pick(&[0, 16, 24, 28]);
-        let lane =
-            if self.random.below(2) == 0 { self.random.below(32).to_string() } else { self.register(Kind::Word) };
-        self.family(
-            &format!("shfl.sync.{mode}.b32"),
-            &format!("{into}|{predicate}, {from}, {lane}, {}, 0xffffffff", clamp | width << 8),
-        );
-    }
-
-    fn vote(&mut self) {
-        let (word, predicate, other) =
-            (self.register(Kind::Word), self.register(Kind::Predicate), self.register(Kind::Predicate));
-        let (from, double) = (self.register(Kind::Word), self.register(Kind::Double));
-        match self.random.below(6) {
-            0 => self.family("vote.sync.ballot.b32", &format!("{word}, {other}, 0xffffffff")),
-            1 => {
-                let mode = self.random.pick(&["all", "any", "uni"]);
-                self.family(&format!("vote.sync.{mode}.pred"), &format!("{predicate}, {other}, 0xffffffff"));
-                self.pass_through_memory(&predicate);
-            }
-            2 => self.family("match.any.sync.b32", &format!("{word}, {from}, 0xffffffff")),
-            3 => self.family("match.all.sync.b64", &format!("{word}|{predicate}, {double}, 0xffffffff")),
-            4 => {
-                let form = self.random.pick(&[
-                    "add.u32", "add.s32", "min.u32", "min.s32", "max.u32", "max.s32", "and.b32", "or.b32", "xor.b32",
-                ]);
-                self.family(&format!("redux.sync.{form}"), &format!("{word}, {from}, 0xffffffff"));
-            }
-            _ => self.family("match.any.sync.b64", &format!("{word}, {double}, 0xffffffff")),
-        }
-    }
-
-    /// Writes code in which each thread stores to its place in shared memory and, after a barrier, loads a neighbour's.
-    fn shared(&mut self) {
-        let ty = self
-            .random
-            .pick(&["b8", "u8", "s8", "b16", "u16", "s16", "b32", "u32", "s32", "f32", "b64", "u64", "s64", "f64"]);
-        let kind = match ty {
-            "b8" | "u8" | "s8" | "b16" | "u16" | "s16" => Kind::Half,
-            "b64" | "u64" | "s64" | "f64" => Kind::Double,
-            _ => Kind::Word,
-        };
-        let stored = self.register(kind);
-        let (words, all) = ([self.register(Kind::Word), self.register(Kind::Word)], self.register(Kind::Double));
-        self.line(&format!("st.shared.b64 [%a2], {all};"));
-        if self.random.below(3) == 0 {
-            self.family("st.shared.v2.b32", &format!("[%a2], {{{}, {}}}", words[0], words[1]));
-        } else {
-            self.family(&format!("st.shared.{ty}"), &format!("[%a2], {stored}"));
-        }
-        self.meet();
-        self.family("bar.sync", "0");
-        if self.random.below(3) == 0 {
-            self.line("mov.b32 %t5, 0;");
-            self.family("ld.shared.v2.b32", "{%t5, %t4}, [%a4]");
-            self.line(&format!("add.u32 {}, %t5, %t4;", words[0]));
-        } else {
-            let into = self.register(kind);
-            self.family(&format!("ld.shared.{ty}"), &format!("{into}, [%a4]"));
-        }
-        self.meet();
-        self.line("bar.sync 0;");
-    }
-
     fn local(&mut self) {
         let (index, from, into) = (self.register(Kind::Word), self.register(Kind::Word), self.register(Kind::Word));
         self.line(&format!("and.b32 %t5, {index}, 15;\nmad.wide.u32 %a5, %t5, 4, %a3;\nst.local.b32 [%a3], {index};"));
@@ -448,58 +436,23 @@ impl<'a> Writer<'a> {
             "add.u32", "add.u64", "min.u32", "max.u32", "min.s32", "max.s32", "min.u64", "max.u64", "min.s64",
             "max.s64", "and.b32", "or.b32", "xor.b32", "and.b64", "or.b64", "xor.b64",
         ];
-        let own = [
-            "exch.b32", "exch.b64", "cas.b32", "cas.b64", "inc.u32", "dec.u32", "add.f32", "add.s32", "add.f64",
-            "min.s32", "max.u64",
-        ];
-        let kind = |form: &str| if form.ends_with("64") { Kind::Double } else { Kind::Word };
         if self.random.below(2) == 0 {
-            let form = self.random.pick(&common);
-            let place = (0..common.len()).find(|i| common[*i] == form).unwrap_or(0) * 8;
-            let value = self.register(kind(form));
-            self.family(&format!("red.global.{form}"), &format!("[%a1+{place}], {value}"));
-            return;
+            return self.pick(&["atom", "red"]);
         }
-        let form = self.random.pick(&own);
-        let (kind, third) = (kind(form), form.starts_with("cas"));
-        let (into, first, second, value) =
-            (self.register(kind), self.register(kind), self.register(kind), self.register(Kind::Double));
-        let (space, address) = self.random.pick(&[("shared", "%a2"), ("global", "%a0")]);
-        self.line(&format!("st.{space}.b64 [{address}], {value};"));
-        let last = if third { format!(", {second}") } else { String::new() };
-        self.family(&format!("atom.{space}.{form}"), &format!("{into}, [{address}], {first}{last}"));
-        let ty = if form == "add.f32" { Some("f32") } else { (form == "add.f64").then_some("f64") };
-        if let Some(ty) = ty {
-            self.one_nan(ty, &into);
-            // The value in memory may be NaN too, so it is overwritten.
-            self.line(&format!("st.{space}.b64 [{address}], 0;"));
-        }
-        self.meet();
-        self.line("bar.sync 0;");
+        let form = self.random.pick(&common);
+        let place = (0..common.len()).find(|i| common[*i] == form).unwrap_or(0) * 8;
+        let value = self.register(if form.ends_with("64") { Kind::Double } else { Kind::Word });
+        self.family(&format!("red.global.{form}"), &format!("[%a1+{place}], {value}"));
     }
 
     /// Synchronises the lanes of a warp. A barrier of the block would need complete warps.
-    fn meet(&mut self) {
+    pub fn meet(&mut self) {
         self.family("bar.warp.sync", "0xffffffff");
-    }
-
-    fn barrier(&mut self) {
-        let (word, predicate, other) =
-            (self.register(Kind::Word), self.register(Kind::Predicate), self.register(Kind::Predicate));
-        self.meet();
-        match self.random.below(3) {
-            0 => self.family("bar.red.popc.u32", &format!("{word}, 0, {other}")),
-            form => {
-                let operation = if form == 1 { "and" } else { "or" };
-                self.family(&format!("bar.red.{operation}.pred"), &format!("{predicate}, 0, {other}"));
-                self.pass_through_memory(&predicate);
-            }
-        }
     }
 
     /// Stores a predicate on which all lanes agree, and loads it again. Otherwise `ptxas` 13.0 repeats the vote or the barrier's reduction in a later branch
     /// that uses the predicate, where some of the lanes are missing.
-    fn pass_through_memory(&mut self, predicate: &str) {
+    pub fn pass_through_memory(&mut self, predicate: &str) {
         self.line(&format!(
             "selp.b32 %t5, 1, 0, {predicate};\nst.volatile.global.b32 [%a0], %t5;\nld.volatile.global.b32 %t5, [%a0];\n\
              setp.ne.u32 {predicate}, %t5, 0;"

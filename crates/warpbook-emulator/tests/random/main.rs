@@ -1,22 +1,25 @@
 //! Compares the emulator's results of random kernels with a GPU's, bit by bit.
 //!
-//! A kernel is determined by its seed, so only hashes of the GPU's results are stored: `outputs.txt` has a line for each warp of 200 kernels, computed on an
-//! H200.
+//! A kernel is determined by its seed, so only hashes of the results are stored: `outputs.txt` has a line for each warp of 200 kernels. Its first line names
+//! the device. All supported opcodes take turns in the kernels, so that each occurs at least 20 times in 3,000 kernels; RANDOM.md has the counts.
 
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::cast_possible_truncation)]
 
 mod approximate;
 mod forms;
 mod generate;
+mod memory;
 #[path = "../common/random.rs"]
 mod random;
+mod table;
+mod together;
 
-use forms::Form;
-use generate::{BLOCKS, HEAD, OUT_BYTES, SUM_BYTES, THREADS, inputs, kernel};
+use generate::{BLOCKS, OPCODES, OUT_BYTES, SUM_BYTES, THREADS, inputs, kernel};
+use random::Random;
 use std::collections::BTreeMap;
 use std::fmt::Write;
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{LazyLock, Mutex};
 use warpbook_device::testing::{self, PtxModule};
 use warpbook_emulator::{Argument, Gpu, Launch, Module};
 use warpbook_kernels::Launch as Shape;
@@ -27,38 +30,53 @@ const OF_A_MODULE: u64 = 50;
 const STORED: u64 = 200;
 /// Number of kernels that are compared on a GPU.
 const ALL: u64 = 3000;
-/// Minimum number of times that each form must occur in all kernels together.
+/// Minimum number of times that each opcode must occur in all kernels together.
 const LEAST: usize = 20;
-
-fn exact_forms() -> Vec<Form> {
-    forms::all().into_iter().filter(|form| !form.is_approximate()).collect()
-}
-
-/// Kernels with this number or a higher one test a single form of one opcode.
+/// Kernels with this number or a higher one test a single opcode.
 const SINGLE: u64 = 1 << 32;
 
-/// Returns a module with a kernel `k<number>` for each of these forms.
-fn module_of_forms(numbers: std::ops::Range<u64>, forms: &[Form]) -> String {
-    let kernel =
-        |n: u64| generate::kernel_of_form(&format!("k{}", SINGLE + n), &forms[usize::try_from(n).unwrap()]).text;
-    HEAD.to_owned() + &numbers.map(kernel).collect::<String>()
+/// The opcodes in the order of their turns.
+static ORDER: LazyLock<Vec<String>> = LazyLock::new(|| {
+    let (mut order, mut random) = (OPCODES.clone(), Random(0));
+    (1..order.len()).rev().for_each(|place| order.swap(place, random.below(place + 1)));
+    order
+});
+
+/// Returns the opcodes whose turn it is in a kernel. After all kernels, each opcode has had at least [`LEAST`] turns.
+fn turn(seed: u64) -> Vec<String> {
+    let length = (LEAST * ORDER.len()).div_ceil(ALL as usize);
+    let places = seed as usize * length..(seed as usize + 1) * length;
+    places.map(|place| ORDER[place % ORDER.len()].clone()).collect()
 }
 
-/// Returns a module with a kernel `k<seed>` for each seed, and how often each form occurs in the module.
-fn module(seeds: std::ops::Range<u64>, forms: &[Form]) -> (String, BTreeMap<String, usize>) {
-    let (mut text, mut counts) = (HEAD.to_owned(), BTreeMap::new());
+/// Returns a module with a kernel `k<seed>` for each seed, and how often each opcode occurs in the module.
+fn module(seeds: std::ops::Range<u64>) -> (String, BTreeMap<String, usize>) {
+    let (mut text, mut counts) = (generate::head(), BTreeMap::new());
     for seed in seeds {
-        let generated = kernel(&format!("k{seed}"), seed, forms);
+        let name = format!("k{seed}");
+        let generated = match seed.checked_sub(SINGLE) {
+            Some(place) => generate::kernel_of_opcode(&name, &OPCODES[place as usize]),
+            None => kernel(&name, seed, &turn(seed)),
+        };
         text += &generated.text;
         generated.forms.into_iter().for_each(|form| *counts.entry(form).or_default() += 1);
     }
     (text, counts)
 }
 
+/// Returns the seeds of each module: the random kernels, followed by a kernel for each opcode.
+fn modules() -> Vec<std::ops::Range<u64>> {
+    let parts = |from: u64, to: u64| {
+        (from..to).step_by(OF_A_MODULE as usize).map(move |first| first..(first + OF_A_MODULE).min(to))
+    };
+    parts(0, ALL).chain(parts(SINGLE, SINGLE + OPCODES.len() as u64)).collect()
+}
+
 /// Runs a kernel in the emulator. Returns the results of all threads, followed by the sums.
 fn emulated(module: &Module, seed: u64) -> Vec<u8> {
     let mut gpu = Gpu::new();
-    let kernel = gpu.load(module).unwrap().kernel(&format!("k{seed}")).unwrap_or_else(|e| panic!("seed {seed}: {e}"));
+    let kernel =
+        gpu.load(module).unwrap().kernel(&format!("k{seed}")).unwrap_or_else(|e| panic!("{}: {e}", kernel_name(seed)));
     let mut buffer = |bytes: &[u8]| {
         let address = gpu.allocate(bytes.len() as u64).unwrap();
         gpu.write(address, bytes).unwrap();
@@ -68,7 +86,7 @@ fn emulated(module: &Module, seed: u64) -> Vec<u8> {
     let [input, output, sum] = [buffer(&inputs(seed)), buffer(&results), buffer(&sums)];
     let arguments = [input, output, sum].map(Argument::U64);
     let launch = Launch::new(BLOCKS, THREADS);
-    gpu.launch_checked(&kernel, &launch, &arguments).unwrap_or_else(|e| panic!("seed {seed}: {e}"));
+    gpu.launch_checked(&kernel, &launch, &arguments).unwrap_or_else(|e| panic!("{}: {e}", kernel_name(seed)));
     let (mut results, mut sums) = (results, sums);
     gpu.read(output, &mut results).unwrap();
     gpu.read(sum, &mut sums).unwrap();
@@ -90,53 +108,104 @@ fn hashes(seed: u64, results: &[u8]) -> String {
     text
 }
 
+fn path(name: &str) -> std::path::PathBuf {
+    testing::manifest_dir(env!("CARGO_MANIFEST_DIR")).join(name)
+}
+
+/// Compares the emulator's results with the stored ones. If `WARPBOOK_WRITE_RANDOM` is set and they differ, stores the emulator's results, until a GPU's
+/// results replace them.
 #[test]
-fn stored_results_of_a_gpu_are_the_emulator_s() {
-    let forms = exact_forms();
-    let stored = include_str!("outputs.txt").split_once('\n').map_or("", |(_, lines)| lines);
-    let parsed = Module::parse(&module(0..STORED, &forms).0).unwrap();
-    let ours: String = (0..STORED).map(|seed| hashes(seed, &emulated(&parsed, seed))).collect();
+fn stored_results_are_the_emulator_s() {
+    let file = path("tests/random/outputs.txt");
+    let ours: String = (0..STORED)
+        .step_by(OF_A_MODULE as usize)
+        .map(|first| {
+            let parsed = Module::parse(&module(first..first + OF_A_MODULE).0).unwrap();
+            (first..first + OF_A_MODULE).map(|seed| hashes(seed, &emulated(&parsed, seed))).collect::<String>()
+        })
+        .collect();
+    let stored = std::fs::read_to_string(&file).unwrap_or_default();
+    let stored = stored.split_once('\n').map_or("", |(_, lines)| lines);
+    if stored != ours && std::env::var_os("WARPBOOK_WRITE_RANDOM").is_some() {
+        return std::fs::write(file, title("the emulator, not yet compared with a GPU") + &ours).unwrap();
+    }
     let different = ours.lines().zip(stored.lines()).find(|(ours, stored)| ours != stored);
     assert_eq!(different, None);
     assert_eq!(ours.lines().count(), stored.lines().count());
 }
 
-/// Checks how often each form occurs. If `WARPBOOK_RANDOM_PTX` names a folder, writes the kernels to it.
-#[test]
-fn every_form_occurs_often_enough() {
-    if let Some(folder) = std::env::var_os("WARPBOOK_RANDOM_PTX") {
-        write_modules(folder.as_ref());
-    }
-    let forms = exact_forms();
-    let (_, counts) = module(0..ALL, &forms);
-    let rare: Vec<_> =
-        forms.iter().filter(|form| counts.get(&form.opcode).is_none_or(|count| *count < LEAST)).collect();
-    assert!(rare.is_empty(), "{rare:?}");
-    assert!(counts.values().all(|count| *count >= LEAST), "{:?}", counts.iter().min_by_key(|(_, count)| **count));
+/// Returns the first line of the stored results.
+fn title(device: &str) -> String {
+    format!("Results of {STORED} random kernels on {device}: seed, warp (the last one is the sums), hash.\n")
 }
 
-/// Runs 3,000 kernels, and one kernel for each form, on a GPU and in the emulator. If `WARPBOOK_RANDOM_OUT` names a file, writes the GPU's results to it, for
+/// Checks how often each supported opcode occurs, and that RANDOM.md has these counts. If `WARPBOOK_WRITE_RANDOM` is set, writes the page first. If
+/// `WARPBOOK_RANDOM_PTX` names a folder, writes the kernels to it, for use with an assembler.
+#[test]
+fn every_opcode_occurs_often_enough() {
+    let (mut counts, mut stored) = (BTreeMap::new(), BTreeMap::new());
+    for seeds in modules() {
+        let (text, part) = module(seeds.clone());
+        if let Some(folder) = std::env::var_os("WARPBOOK_RANDOM_PTX") {
+            std::fs::write(std::path::Path::new(&folder).join(format!("module{}.ptx", seeds.start)), text).unwrap();
+        }
+        for (opcode, count) in part.into_iter().filter(|_| seeds.start < ALL) {
+            if seeds.start < STORED {
+                *stored.entry(opcode.clone()).or_insert(0) += count;
+            }
+            *counts.entry(opcode).or_insert(0) += count;
+        }
+    }
+    for opcode in OPCODES.iter() {
+        assert!(counts.get(opcode).is_some_and(|count| *count >= LEAST), "{opcode}: {:?}", counts.get(opcode));
+        assert!(stored.contains_key(opcode), "{opcode} is not in the stored kernels");
+    }
+    let unknown = counts.keys().find(|opcode| OPCODES.binary_search(opcode).is_err());
+    assert_eq!(unknown, None);
+    let page = table::page(&counts);
+    if std::env::var_os("WARPBOOK_WRITE_RANDOM").is_some() {
+        std::fs::write(path("RANDOM.md"), &page).unwrap();
+    }
+    let written = std::fs::read_to_string(path("RANDOM.md")).unwrap_or_default();
+    assert!(written == page, "run `WARPBOOK_WRITE_RANDOM=1 cargo test -p warpbook-emulator --test random`");
+}
+
+/// Runs the kernels of single opcodes, which contain nothing else that could fail.
+#[test]
+fn kernels_of_single_opcodes_run_without_a_fault() {
+    for seeds in modules().into_iter().filter(|seeds| seeds.start >= SINGLE) {
+        let parsed = Module::parse(&module(seeds.clone()).0).unwrap();
+        for seed in seeds {
+            let results = emulated(&parsed, seed);
+            let different = results.chunks(OUT_BYTES).collect::<std::collections::BTreeSet<_>>().len();
+            assert!(different > 32, "{}: {different} different results", kernel_name(seed));
+        }
+    }
+}
+
+/// Runs 3,000 kernels, and one kernel for each opcode, on a GPU and in the emulator. If `WARPBOOK_RANDOM_OUT` names a file, writes the GPU's results to it, for
 /// use as `outputs.txt`.
 #[test]
 fn random_kernels_compute_the_same_on_a_gpu() {
     let Some(device) = testing::gpu("random_kernels_compute_the_same_on_a_gpu") else { return };
-    let forms = exact_forms();
-    let next = AtomicU64::new(0);
-    let found = Mutex::new((BTreeMap::new(), Vec::new()));
+    let (modules, next) = (modules(), AtomicUsize::new(0));
+    let found = Mutex::new((BTreeMap::new(), BTreeMap::new()));
     std::thread::scope(|scope| {
         // Starts one thread for each CPU core, because the driver's compiler takes most of the time.
         for _ in 0..std::thread::available_parallelism().map_or(1, usize::from) {
             scope.spawn(|| {
-                loop {
-                    let first = next.fetch_add(OF_A_MODULE, Ordering::Relaxed);
-                    if first >= ALL {
-                        return;
-                    }
-                    let (text, _) = module(first..first + OF_A_MODULE, &forms);
-                    let loaded =
-                        PtxModule::load(&device, &text).unwrap_or_else(|e| panic!("kernels from {first} on: {e}"));
+                while let Some(seeds) = modules.get(next.fetch_add(1, Ordering::Relaxed)) {
+                    let (text, _) = module(seeds.clone());
+                    let loaded = match PtxModule::load(&device, &text) {
+                        Ok(loaded) => loaded,
+                        Err(why) => {
+                            let message = format!("kernels from {} on: {why}", seeds.start);
+                            found.lock().unwrap().1.insert(seeds.start, message);
+                            continue;
+                        }
+                    };
                     let parsed = Module::parse(&text).unwrap();
-                    for seed in first..first + OF_A_MODULE {
+                    for seed in seeds.clone() {
                         let theirs = on_gpu(&loaded, seed);
                         let ours = emulated(&parsed, seed);
                         let mut found = found.lock().unwrap();
@@ -144,39 +213,21 @@ fn random_kernels_compute_the_same_on_a_gpu() {
                             found.0.insert(seed, hashes(seed, &theirs));
                         }
                         if let Some(at) = (0..ours.len()).find(|i| ours[*i] != theirs[*i]) {
-                            found.1.push(describe(seed, at, &ours, &theirs));
+                            found.1.insert(seed, describe(seed, at, &ours, &theirs));
                         }
                     }
                 }
             });
         }
     });
-    let (stored, mut wrong) = found.into_inner().unwrap();
-    let mut file = format!(
-        "Results of {STORED} random kernels on {}: seed, warp (the last one is the sums), hash.\n",
-        device.info().name
-    );
-    file.extend(stored.into_values());
-    let count = forms.len() as u64;
-    for first in (0..count).step_by(usize::try_from(OF_A_MODULE).unwrap()) {
-        let numbers = first..(first + OF_A_MODULE).min(count);
-        let text = module_of_forms(numbers.clone(), &forms);
-        let (loaded, parsed) = (PtxModule::load(&device, &text).unwrap(), Module::parse(&text).unwrap());
-        for number in numbers {
-            let seed = SINGLE + number;
-            let theirs = on_gpu(&loaded, seed);
-            let ours = emulated(&parsed, seed);
-            if let Some(at) = (0..ours.len()).find(|i| ours[*i] != theirs[*i]) {
-                let opcode = &forms[usize::try_from(number).unwrap()].opcode;
-                wrong.push(format!("{opcode}: {}", describe(seed, at, &ours, &theirs)));
-            }
-        }
-    }
+    let (stored, wrong) = found.into_inner().unwrap();
     if let Ok(path) = std::env::var("WARPBOOK_RANDOM_OUT") {
-        std::fs::write(path, file).unwrap();
+        std::fs::write(path, title(&device.info().name) + &stored.into_values().collect::<String>()).unwrap();
     }
-    wrong.iter().take(40).for_each(|line| println!("{line}"));
-    assert!(wrong.is_empty(), "{} of {ALL} kernels differ", wrong.len());
+    // The kernels with a single opcode come first, because they show the cause.
+    let singles = wrong.range(SINGLE..).chain(wrong.range(..SINGLE));
+    singles.take(60).for_each(|(_, line)| println!("{line}"));
+    assert!(wrong.is_empty(), "{} of {} kernels differ", wrong.len(), ALL as usize + OPCODES.len());
 }
 
 fn on_gpu(module: &PtxModule, seed: u64) -> Vec<u8> {
@@ -185,14 +236,23 @@ fn on_gpu(module: &PtxModule, seed: u64) -> Vec<u8> {
     let arrays = [&inputs(seed)[..], &results, &[0; SUM_BYTES]];
     // SAFETY: the kernel takes these three addresses, and its threads stay within their own parts.
     #[allow(unsafe_code)]
-    let after = unsafe { module.run(&format!("k{seed}"), shape, &arrays) }.unwrap();
+    let after = unsafe { module.run(&format!("k{seed}"), shape, &arrays) };
+    let after = after.unwrap_or_else(|e| panic!("{}: {e}", kernel_name(seed)));
     after[1..].concat()
 }
 
-/// Describes the register that contains a differing byte of the results, with the values of the emulator and the GPU.
+fn kernel_name(seed: u64) -> String {
+    match seed.checked_sub(SINGLE) {
+        Some(place) => format!("kernel of {}", OPCODES[place as usize]),
+        None => format!("kernel {seed}"),
+    }
+}
+
+/// Describes the register that contains a differing byte of the results, with the values of the emulator and the GPU, and the opcodes of the kernel's turn.
 fn describe(seed: u64, at: usize, ours: &[u8], theirs: &[u8]) -> String {
     let (thread, offset) = (at / OUT_BYTES, at % OUT_BYTES);
     let name = match offset {
+        _ if thread >= (BLOCKS * THREADS) as usize => "sums".to_owned(),
         0..80 => format!("d{}", offset / 8),
         80..120 => format!("w{}", (offset - 80) / 4),
         120..160 => format!("h{}", (offset - 120) / 4),
@@ -202,16 +262,12 @@ fn describe(seed: u64, at: usize, ours: &[u8], theirs: &[u8]) -> String {
     let value = |bytes: &[u8]| {
         bytes[start..(start + 8).min(bytes.len())].iter().rev().fold(0u64, |all, byte| all << 8 | u64::from(*byte))
     };
-    format!("seed {seed}, thread {thread}, {name}: {:016x}, on the GPU {:016x}", value(ours), value(theirs))
-}
-
-/// Writes all forms and the modules of the comparison to a folder, for use with an assembler.
-fn write_modules(folder: &std::path::Path) {
-    for (number, form) in forms::all().iter().enumerate() {
-        std::fs::write(folder.join(format!("form{number}.ptx")), generate::one_instruction(form)).unwrap();
-    }
-    for first in (0..ALL).step_by(usize::try_from(OF_A_MODULE).unwrap()) {
-        std::fs::write(folder.join(format!("module{first}.ptx")), module(first..first + OF_A_MODULE, &exact_forms()).0)
-            .unwrap();
-    }
+    let kernel = kernel_name(seed);
+    let turn = if seed < SINGLE { format!("; it contains {}", turn(seed).join(", ")) } else { String::new() };
+    format!(
+        "{kernel}, thread {thread} (lane {}), {name}: {:016x}, on the GPU {:016x}{turn}",
+        thread % 32,
+        value(ours),
+        value(theirs)
+    )
 }

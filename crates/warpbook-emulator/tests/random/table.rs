@@ -1,0 +1,46 @@
+//! RANDOM.md: how often each supported opcode occurs in the random kernels.
+
+use crate::forms::{self, EXCEPTIONS, family};
+use std::collections::BTreeMap;
+use std::fmt::Write;
+
+/// Returns the text of RANDOM.md.
+pub fn page(counts: &BTreeMap<String, usize>) -> String {
+    let mut families: BTreeMap<&str, Vec<(&str, usize)>> = BTreeMap::new();
+    for (opcode, count) in counts {
+        families.entry(family(opcode)).or_default().push((&opcode[family(opcode).len()..], *count));
+    }
+    let mut page = format!(
+        "# Opcodes in the random kernels\n\nHow often each opcode of [OPCODES.md](OPCODES.md) occurs in the {} kernels that `tests/random/` runs in the emulator and, \
+         if there is one,\non a GPU, where no bit may differ. Each of these {} opcodes occurs at least {} times; {} kernels, whose results are stored, contain each at \
+         least once.\nTo update this page, run `WARPBOOK_WRITE_RANDOM=1 cargo test -p warpbook-emulator --test random`.\n\n| opcode | forms | fewest | all | each form |\n\
+         |---|--:|--:|--:|---|\n",
+        crate::ALL,
+        counts.len(),
+        crate::LEAST,
+        crate::STORED,
+    );
+    for (name, forms) in families {
+        let fewest = forms.iter().map(|(_, count)| count).min().copied().unwrap_or(0);
+        let all: usize = forms.iter().map(|(_, count)| count).sum();
+        let each: Vec<String> = forms.iter().map(|(form, count)| form_with_count(form, *count)).collect();
+        _ = writeln!(page, "| `{name}` | {} | {fewest} | {all} | {} |", forms.len(), each.join(", "));
+    }
+    page += "\nOpcodes that no random kernel can contain:\n\n| opcode | reason |\n|---|---|\n";
+    for (opcode, reason) in EXCEPTIONS {
+        _ = writeln!(page, "| `{opcode}` | {reason} |");
+    }
+    let all = warpbook_emulator::supported();
+    let approximate = all.iter().filter(|opcode| forms::is_approximate(opcode)).map(|opcode| format!("`{opcode}`"));
+    _ = writeln!(
+        page,
+        "\n`tests/random/approximate.rs` compares {} results of each approximate opcode with a GPU, within the error bounds of the PTX ISA: {}.",
+        crate::approximate::COUNT,
+        approximate.collect::<Vec<_>>().join(", ")
+    );
+    page
+}
+
+fn form_with_count(form: &str, count: usize) -> String {
+    if form.is_empty() { count.to_string() } else { format!("`{form}` {count}") }
+}
