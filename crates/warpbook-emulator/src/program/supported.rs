@@ -12,10 +12,11 @@ const ROUNDINGS: [&str; 10] = ["", "rn.", "rz.", "rm.", "rp.", "rna.", "rni.", "
 const UPDATES: [&str; 11] = ["add", "add.noftz", "min", "max", "and", "or", "xor", "exch", "cas", "inc", "dec"];
 /// Opcodes that have few forms, separated by spaces.
 const OTHERS: &str = "activemask.b32 bar.arrive bar.red.and.pred bar.red.or.pred bar.red.popc.u32 bar.sync bar.warp.sync barrier.sync bra brkpt brx.idx \
-    call.vprintf call.__assertfail call.(functions) cvta.const.u64 cvta.global.u64 cvta.local.u64 cvta.shared.u64 cvta.to.const.u64 cvta.to.global.u64 cvta.to.local.u64 cvta.to.shared.u64 \
-    exit fence.acq_rel.cta fence.acq_rel.gpu fence.sc.cta fence.sc.gpu isspacep.global isspacep.local isspacep.shared match.all.sync.b32 match.all.sync.b64 \
-    match.any.sync.b32 match.any.sync.b64 membar.cta membar.gl membar.sys nanosleep.u32 prefetch.global.L2 ret shfl.sync.bfly.b32 shfl.sync.down.b32 \
-    shfl.sync.idx.b32 shfl.sync.up.b32 trap vote.sync.all.pred vote.sync.any.pred vote.sync.ballot.b32 vote.sync.uni.pred";
+    call.vprintf call.__assertfail call.(functions) cvta.const.u64 cvta.global.u64 cvta.local.u64 cvta.shared.u64 cvta.to.const.u64 cvta.to.global.u64 \
+    cvta.to.local.u64 cvta.to.shared.u64 exit fence.acq_rel.cta fence.acq_rel.gpu fence.sc.cta fence.sc.gpu isspacep.global isspacep.local isspacep.shared \
+    match.all.sync.b32 match.all.sync.b64 match.any.sync.b32 match.any.sync.b64 membar.cta membar.gl membar.sys nanosleep.u32 prefetch.global.L2 ret \
+    shfl.sync.bfly.b32 shfl.sync.down.b32 shfl.sync.idx.b32 shfl.sync.up.b32 trap vote.sync.all.pred vote.sync.any.pred vote.sync.ballot.b32 \
+    vote.sync.uni.pred";
 
 /// Returns every supported opcode with its modifiers, sorted. Modifiers that change no value, such as hints for caches and scopes, are left out.
 #[must_use]
