@@ -193,17 +193,30 @@ mod tests {
         let text = attempt.text();
         assert!([" us", " µs", " ms", "FLOP/s", "as fast as"].iter().all(|time| !text.contains(time)), "{text}");
         assert!(text.contains("sectors, at least") && text.contains("big.cu:"), "{text}");
-        let named = text.split("attempt.lanes(").nth(1).and_then(|rest| rest.split(')').next()).map(str::parse);
-        let line: u32 = named.expect("a line with bank conflicts is named").unwrap();
-        assert!(attempt.html().contains(&format!("attempt.lanes({line})?")));
-        let title = attempt.lanes(line).unwrap().title;
-        assert!(title.contains(" would do"), "{title}");
         let stats = &attempt.measurement().unwrap().kernels[0];
         assert!(stats.registers > 64 && stats.file == "live/big.cu" && stats.architecture == "sm_80");
         assert_eq!(attempt.run().sources["live/big.cu"], live.text());
         // The kernel spills, since it has more values than registers.
         let tight = LiveKernel::for_rung("05_register_2d").unwrap().size("BLOCKS_PER_SM", 8);
         assert!(attempted(&tight).text().contains("more values than registers"));
+    }
+
+    #[test]
+    fn the_line_with_the_most_wasteful_accesses_is_named_with_the_method_that_draws_them() {
+        let live = LiveKernel::of("05_register_2d").unwrap().named("big").size("STAGES", 1);
+        let mut attempt = attempted(&live);
+        let emulated = attempt.run.measurements[0].emulated.as_mut().unwrap();
+        let line = emulated.requests.iter().find(|request| request.file == "live/big.cu").unwrap().line;
+        for counts in &mut emulated.lines {
+            (counts.sectors, counts.wavefronts) = (counts.ideal_sectors, counts.ideal_wavefronts);
+        }
+        assert!(!attempt.text().contains("attempt.lanes("), "{}", attempt.text());
+        let emulated = attempt.run.measurements[0].emulated.as_mut().unwrap();
+        emulated.lines.iter_mut().find(|counts| counts.line == line).unwrap().sectors += 1;
+        for form in [attempt.text(), attempt.html()] {
+            assert!(form.contains(&format!("attempt.lanes({line})?")), "{form}");
+        }
+        assert!(attempt.lanes(line).unwrap().title.starts_with(&format!("Line {line}: ")));
     }
 
     #[test]
