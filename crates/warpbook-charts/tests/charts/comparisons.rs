@@ -244,7 +244,7 @@ fn two_devices_are_compared_by_shares_of_their_own_bounds() {
     // The record of the other device is read from a file, as a dropped one is.
     let there = Run::from_json(there.to_json().unwrap().as_bytes()).unwrap();
     let p = here.main_problem().unwrap();
-    let comparison = Comparison::of(&[&here, &there]).unwrap().at(p);
+    let comparison = Comparison::from_runs(&[&here, &there]).unwrap().at(p);
     check(&comparison);
     let mut shares = 0;
     for row in &comparison.rows {
@@ -271,7 +271,7 @@ fn two_devices_are_compared_by_shares_of_their_own_bounds() {
     let column = comparison.table().headers.iter().position(|h| h == "% of own bound").unwrap();
     assert!(comparison.table().rows.iter().filter(|r| !r[column].is_empty()).count() >= 2 * shares);
     // Between records of one device, ratios say all.
-    let same = Comparison::of(&[&here, &here]).unwrap().at(p);
+    let same = Comparison::from_runs(&[&here, &here]).unwrap().at(p);
     assert!(same.rows.iter().flat_map(|r| &r.cells).all(|c| c.share.is_none() && c.share_in_words().is_none()));
     assert!(!draw().comparison(&same, false).unwrap().svg.as_str().contains(" → "));
 }

@@ -194,7 +194,8 @@ mod tests {
 
     #[test]
     fn a_title_names_the_longest_operation_of_the_first_rung_with_times() {
-        let part = |(name, us): &(&str, Option<f64>)| TimedPart { name: (*name).into(), us: *us, mad: None, samples: 3 };
+        let part =
+            |(name, us): &(&str, Option<f64>)| TimedPart { name: (*name).into(), us: *us, mad: None, samples: 3 };
         let group = |title: &str, parts: &[(&str, Option<f64>)]| {
             let parts = parts.iter().map(part).collect();
             Group { rung: String::new(), title: title.into(), id: String::new(), parts }

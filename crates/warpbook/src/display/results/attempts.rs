@@ -203,7 +203,7 @@ mod tests {
 
     #[test]
     fn the_line_with_the_most_wasteful_accesses_is_named_with_the_method_that_draws_them() {
-        let live = LiveKernel::of("05_register_2d").unwrap().named("big").size("STAGES", 1);
+        let live = LiveKernel::for_rung("05_register_2d").unwrap().named("big").size("STAGES", 1);
         let mut attempt = attempted(&live);
         let emulated = attempt.run.measurements[0].emulated.as_mut().unwrap();
         let line = emulated.requests.iter().find(|request| request.file == "live/big.cu").unwrap().line;
