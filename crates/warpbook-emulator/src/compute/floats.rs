@@ -30,9 +30,14 @@ pub(super) fn smaller(a: f64, b: f64) -> f64 {
     if b.is_nan() || a < b || (a == b && a.is_sign_negative()) { a } else { b }
 }
 
-/// Adds two single-precision numbers given as bits, for atomics.
+/// Adds two single-precision numbers given as bits, for atomics in shared memory.
 pub(crate) fn add_single(a: u64, b: u64) -> u64 {
     (f32::take(a) + f32::take(b)).put()
+}
+
+/// Adds two single-precision numbers given as bits, for atomics in global memory. GPUs replace denormal operands and results of these atomics with zeros.
+pub(crate) fn add_single_flushed(a: u64, b: u64) -> u64 {
+    flush(flush(f32::take(a)) + flush(f32::take(b))).put()
 }
 
 /// Rounds a double-precision number to single precision.

@@ -10,7 +10,7 @@ mod integers;
 
 pub(crate) use compare::{Combine, Compare, combination, comparison};
 pub(crate) use convert::Conversion;
-pub(crate) use floats::add_single;
+pub(crate) use floats::{add_single, add_single_flushed};
 pub(crate) use half::{add_half, add_halves};
 use std::collections::BTreeMap;
 use std::sync::OnceLock;

@@ -31,15 +31,23 @@ impl Warp {
         })
     }
 
-    /// Updates memory lane by lane. Lanes that access the same buffer do so in ascending order.
+    /// Updates memory lane by lane. Lanes that access the same buffer do so in ascending order. The first update is for global memory, the second for shared
+    /// memory.
     pub(super) fn atomic(
         &mut self,
         access: &Access,
-        (update, into, operands): (Update, Row, [Row; 2]),
+        ([update, shared_update], into, operands): ([Update; 2], Row, [Row; 2]),
         context: &mut Context,
     ) -> Result<(), Fault> {
         self.each_lane(access, (AccessKind::Atomic, 1), context, |rows, lane, found| {
             let (old, [b, c]) = (read(found), operands.map(|row| rows[row as usize][lane]));
+            let is_shared = match access.space {
+                Space::Generic => {
+                    rows[access.base as usize][lane].wrapping_add_signed(access.offset) & SHARED_WINDOW != 0
+                }
+                space => space == Space::Shared,
+            };
+            let update = if is_shared { shared_update } else { update };
             write(found, update(old, b, c));
             if into != NONE {
                 rows[into as usize][lane] = old;
@@ -185,4 +193,53 @@ pub(crate) fn extend(value: u64, access: &Access) -> u64 {
         return value;
     }
     compute::extend(value, access.bytes).cast_unsigned() & mask(access.sign_to)
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::{Argument, Gpu, Launch, Module};
+
+    /// Returns the bits of the sum that an atomic adds to a number in global memory and in shared memory.
+    fn sums(opcode: &str, old: u32, added: u32) -> [u32; 2] {
+        let (into, add) = if opcode.starts_with("atom") { ("%old, ", opcode) } else { ("", opcode) };
+        let [to_global, to_shared] = if opcode.contains(".global") || opcode.contains(".shared") {
+            [opcode.contains(".global"), opcode.contains(".shared")]
+        } else {
+            [true, true]
+        };
+        let line = |exists: bool, address: &str| {
+            if exists { format!("{add} {into}[{address}], %added;") } else { String::new() }
+        };
+        let shared = if opcode.contains(".shared") { "%shared" } else { "%generic" };
+        let ptx = format!(
+            ".version 7.0\n.target sm_80\n.address_size 64\n.entry k(.param .u64 a) {{\n\
+             .reg .b64 %global, %shared, %generic; .reg .b32 %old, %added; .shared .align 4 .b8 s[8];\n\
+             ld.param.u64 %global, [a]; mov.u64 %shared, s; cvta.shared.u64 %generic, %shared;\n\
+             mov.u32 %added, {added}; st.global.u32 [%global], {old}; st.shared.u32 [%shared], {old};\n\
+             {}\n{}\nld.shared.u32 %old, [%shared]; st.global.u32 [%global+4], %old; ret; }}",
+            line(to_global, "%global"),
+            line(to_shared, shared)
+        );
+        let (module, mut gpu, mut bytes) = (Module::parse(&ptx).unwrap(), Gpu::new(), [0; 8]);
+        let kernel = gpu.load(&module).unwrap().kernel("k").unwrap();
+        let address = gpu.allocate(8).unwrap();
+        gpu.launch(&kernel, &Launch::new(1, 1), &[Argument::U64(address)]).unwrap();
+        gpu.read(address, &mut bytes).unwrap();
+        let [a, b, c, d, e, f, g, h] = bytes;
+        [u32::from_le_bytes([a, b, c, d]), u32::from_le_bytes([e, f, g, h])]
+    }
+
+    #[test]
+    fn atomics_flush_denormals_in_global_memory_only() {
+        // The smallest normal number is 0x0080_0000, and bit 31 is the sign.
+        for prefix in ["atom", "red"] {
+            let add = |space: &str, old, added| sums(&format!("{prefix}{space}.add.f32"), old, added);
+            assert_eq!(add("", 1, 2), [0, 3]);
+            assert_eq!(add(".global", 1, 2), [0, 1]);
+            assert_eq!(add(".shared", 1, 2), [1, 3]);
+            assert_eq!(add("", 0x8000_0001, 0x8000_0002), [0x8000_0000, 0x8000_0003]);
+            assert_eq!(add("", 0x0080_0001, 0x8080_0000), [0, 1]);
+            assert_eq!(add("", 0x0080_0000, 1), [0x0080_0000, 0x0080_0001]);
+        }
+    }
 }

@@ -34,8 +34,8 @@ impl Warp {
             }
             Action::Load(access, into) => self.load(access, into, context)?,
             Action::Store(access, from) => self.store(access, from, context)?,
-            Action::Atomic { access, update, into, operands } => {
-                self.atomic(access, (*update, *into, *operands), context)?;
+            Action::Atomic { access, update, shared_update, into, operands } => {
+                self.atomic(access, ([*update, *shared_update], *into, *operands), context)?;
             }
             Action::ActiveMask(into) => self.set(*into, active, &[active.into(); LANES]),
             Action::Clock(into) => self.set(*into, active, &[context.grid.steps; LANES]),

@@ -53,7 +53,10 @@ pub(crate) enum Action {
     Store(Access, Vec<Row>),
     Atomic {
         access: Access,
+        /// Updates global memory.
         update: Update,
+        /// Updates shared memory. It differs from `update` only in its treatment of denormals.
+        shared_update: Update,
         into: Row,
         operands: [Row; 2],
     },

@@ -3,7 +3,7 @@
 use super::action::{Access, Action, NONE, Row, Strength, Update};
 use super::functions::Decoder;
 use crate::Refusal;
-use crate::compute::{Word, add_half, add_halves, add_single};
+use crate::compute::{Word, add_half, add_halves, add_single, add_single_flushed};
 use crate::ptx::{Operand, Space, Type};
 
 /// Modifiers of a load, store or atomic.
@@ -82,6 +82,10 @@ impl<'m> Decoder<'m> {
         let Some(update) = modifiers.operation.and_then(|name| update(name, modifiers.type_name)) else {
             return self.refuse("is not supported.");
         };
+        let shared_update = match (modifiers.operation, modifiers.ty) {
+            (Some("add"), Type::Float(4)) => |old, b, _| add_single(old, b),
+            _ => update,
+        };
         if modifiers.elements > 1 {
             return self.refuse("is not supported.");
         }
@@ -100,7 +104,7 @@ impl<'m> Decoder<'m> {
             Some(operand) => self.row(operand, bytes)?,
             None => first,
         };
-        Ok(Action::Atomic { access, update, into, operands: [first, second] })
+        Ok(Action::Atomic { access, update, shared_update, into, operands: [first, second] })
     }
 }
 
@@ -139,7 +143,7 @@ fn modifiers<'a>(parts: &[&'a str]) -> Option<Modifiers<'a>> {
     Some(Modifiers { access, ty, type_name, elements, operation })
 }
 
-/// Returns the function that computes an atomic's new value from the old value and two operands.
+/// Returns the function that computes an atomic's new value in global memory from the old value and two operands.
 pub(super) fn update(operation: &str, type_name: &str) -> Option<Update> {
     macro_rules! of_type {
         ($t:ident) => {
@@ -166,7 +170,7 @@ pub(super) fn update(operation: &str, type_name: &str) -> Option<Update> {
         ("xor", Type::Bits(4 | 8)) => Some(|old, b, _| old ^ b),
         ("inc", Type::Unsigned(4)) => Some(|old, b, _| if old >= b { 0 } else { old + 1 }),
         ("dec", Type::Unsigned(4)) => Some(|old, b, _| if old == 0 || old > b { b } else { old - 1 }),
-        ("add", Type::Float(4)) => Some(|old, b, _| add_single(old, b)),
+        ("add", Type::Float(4)) => Some(|old, b, _| add_single_flushed(old, b)),
         ("add", Type::Float(8)) => Some(|old, b, _| (f64::take(old) + f64::take(b)).put()),
         (_, Type::Unsigned(4)) => of_type!(u32),
         (_, Type::Unsigned(8)) => of_type!(u64),

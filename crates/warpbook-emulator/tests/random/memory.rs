@@ -177,13 +177,19 @@ impl Writer<'_> {
         let (bytes, call) = (parts.bytes * parts.elements, self.label());
         let form = opcode.split_once('.').map_or("", |(_, form)| form);
         let (given, taken) = (self.values(&parts), self.values(&parts));
+        // The driver's compiler extends an s8 to 32 bits and keeps the upper bits if its register has 16 bits, so the s8 is loaded into 32 bits first.
+        let is_extended = parts.ty == "s8" && parts.elements == 1 && taken.starts_with("%h");
+        let loaded = if is_extended { "%t5" } else { &taken };
         self.line(&format!(
             "{{\n.param .align {bytes} .b8 {call}_from[{bytes}];\n.param .align {bytes} .b8 {call}_to[{bytes}];"
         ));
         self.family(&format!("st.{form}"), &format!("[{call}_from], {given}"));
         self.used.push("call.(functions)".to_owned());
         self.line(&format!("call.uni ({call}_to), copy{bytes}, ({call}_from);"));
-        self.family(&format!("ld.{form}"), &format!("{taken}, [{call}_to]"));
+        self.family(&format!("ld.{form}"), &format!("{loaded}, [{call}_to]"));
+        if is_extended {
+            self.line(&format!("cvt.u16.u32 {taken}, %t5;"));
+        }
         self.line("}");
     }
 
