@@ -52,6 +52,11 @@ impl<'o> Parts<'o> {
 /// The thread's own places with their registers.
 const PLACES: [(&str, &str); 3] = [("global", "%a0"), ("shared", "%a2"), ("local", "%a3")];
 
+/// Returns a register, or a vector of several registers.
+fn list(registers: Vec<String>) -> String {
+    if registers.len() == 1 { registers.concat() } else { format!("{{{}}}", registers.join(", ")) }
+}
+
 impl Writer<'_> {
     /// Returns the address register of the thread's own place in a space. A generic address is made of an address in one of `generic`.
     fn place(&mut self, space: &str, generic: &[(&str, &'static str)]) -> &'static str {
@@ -72,7 +77,7 @@ impl Writer<'_> {
         let letter = ['p', 'h', 'w', 'd'][kind as usize];
         let first = self.random.below(REGISTERS);
         let all: Vec<String> = (0..parts.elements).map(|i| format!("%{letter}{}", (first + i) % REGISTERS)).collect();
-        if parts.elements == 1 { all[0].clone() } else { format!("{{{}}}", all.join(", ")) }
+        list(all)
     }
 
     /// Returns a random offset in the 16 bytes of a place at which a value of this size may be.
@@ -177,20 +182,45 @@ impl Writer<'_> {
         let (bytes, call) = (parts.bytes * parts.elements, self.label());
         let form = opcode.split_once('.').map_or("", |(_, form)| form);
         let (given, taken) = (self.values(&parts), self.values(&parts));
-        // The driver's compiler extends an s8 to 32 bits and keeps the upper bits if its register has 16 bits, so the s8 is loaded into 32 bits first.
-        let is_extended = parts.ty == "s8" && parts.elements == 1 && taken.starts_with("%h");
-        let loaded = if is_extended { "%t5" } else { &taken };
         self.line(&format!(
             "{{\n.param .align {bytes} .b8 {call}_from[{bytes}];\n.param .align {bytes} .b8 {call}_to[{bytes}];"
         ));
+        let given = self.copies(&parts, &given, "%c").map_or(given, |(copies, bits)| {
+            copies.iter().for_each(|(copy, value)| self.line(&format!("mov.b{bits} {copy}, {value};")));
+            list(copies.into_iter().map(|(copy, _)| copy).collect())
+        });
         self.family(&format!("st.{form}"), &format!("[{call}_from], {given}"));
         self.used.push("call.(functions)".to_owned());
         self.line(&format!("call.uni ({call}_to), copy{bytes}, ({call}_from);"));
-        self.family(&format!("ld.{form}"), &format!("{loaded}, [{call}_to]"));
-        if is_extended {
-            self.line(&format!("cvt.u16.u32 {taken}, %t5;"));
+        if parts.ty == "s8" && parts.elements == 1 && taken.starts_with("%h") {
+            // The driver's compiler extends this value to 32 bits, and assumes afterwards that a register of 16 bits has zeros above them.
+            self.line(".reg .b32 %e;");
+            self.family(&format!("ld.{form}"), &format!("%e, [{call}_to]"));
+            self.line(&format!("cvt.u16.u32 {taken}, %e;"));
+        } else if let Some((copies, bits)) = self.copies(&parts, &taken, "%e") {
+            let loaded = list(copies.iter().map(|(copy, _)| copy.clone()).collect());
+            self.family(&format!("ld.{form}"), &format!("{loaded}, [{call}_to]"));
+            copies.iter().for_each(|(copy, value)| self.line(&format!("mov.b{bits} {value}, {copy};")));
+        } else {
+            self.family(&format!("ld.{form}"), &format!("{taken}, [{call}_to]"));
         }
         self.line("}");
+    }
+
+    /// Declares registers that take the place of a value's registers if those are wider than its elements. Returns each new register with the old one, and their
+    /// number of bits. The driver's compiler converts a parameter between integer and float if another instruction uses its wider register as a float.
+    fn copies(&mut self, parts: &Parts, values: &str, name: &str) -> Option<(Vec<(String, String)>, usize)> {
+        let values: Vec<&str> = values.trim_matches(['{', '}']).split(", ").collect();
+        let bits = match values[0].as_bytes()[1] {
+            b'h' => 16,
+            b'w' => 32,
+            _ => 64,
+        };
+        if bits <= 8 * parts.bytes {
+            return None;
+        }
+        self.line(&format!(".reg .b{bits} {name}<{}>;", parts.elements));
+        Some((values.iter().enumerate().map(|(i, value)| (format!("{name}{i}"), (*value).to_owned())).collect(), bits))
     }
 
     /// Writes an instruction without a result: a fence or hint between a store and a load.
