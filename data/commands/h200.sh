@@ -204,6 +204,9 @@ warpbook survey matmul --seed 227483302 --out data/surveys/matmul-h200-227483302
 # data/surveys/matmul-h200-564025333.json
 warpbook survey matmul --seed 564025333 --out data/surveys/matmul-h200-564025333.json
 
+# data/surveys/matmul-h200-918273645.json
+warpbook survey matmul --seed 918273645 --out data/surveys/matmul-h200-918273645.json
+
 # data/findings/nvidia-h200.json
 python3 data/findings/make.py data/results/matmul-h200.json data/surveys/matmul-h200-227483302.json data/surveys/matmul-h200-564025333.json > data/findings/nvidia-h200.json
 
