@@ -2,7 +2,7 @@
 
 use anyhow::{Context, Result, bail};
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 
 /// The checkout that a command works on.
 #[derive(Debug, Clone)]
@@ -113,6 +113,21 @@ pub fn files_below(folder: &Path, without: &[&str]) -> Result<Vec<PathBuf>> {
     }
     found.sort();
     Ok(found)
+}
+
+/// Returns a path without `.` and `..`.
+pub fn normal(path: &Path) -> PathBuf {
+    let mut normal = PathBuf::new();
+    for part in path.components() {
+        match part {
+            Component::CurDir => {}
+            Component::ParentDir => {
+                normal.pop();
+            }
+            part => normal.push(part),
+        }
+    }
+    normal
 }
 
 #[cfg(test)]

@@ -41,7 +41,7 @@ impl<'a> Batches<'a> {
     }
 }
 
-/// What a training is going to launch.
+/// The steps and evaluations that a training is going to launch, for planning their kernels.
 #[derive(Debug, Clone)]
 pub(crate) struct Ahead<'a> {
     pub train: Samples<'a>,

@@ -1,7 +1,7 @@
 //! Checks of the repository's Markdown files: every relative link leads to an existing file and heading, and every path
 //! in backticks exists. `tests/rules/maps.rs` limits their lengths.
 
-use crate::workspace::Workspace;
+use crate::workspace::{Workspace, normal};
 use anyhow::{Context, Result};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -132,21 +132,6 @@ fn expanded(path: &str) -> Vec<String> {
     let Some((before, rest)) = path.split_once('{') else { return vec![path.to_owned()] };
     let Some((each, after)) = rest.split_once('}') else { return vec![path.to_owned()] };
     each.split(',').flat_map(|one| expanded(&format!("{before}{one}{after}"))).collect()
-}
-
-/// Returns a path without `.` and `..`.
-fn normal(path: &Path) -> PathBuf {
-    let mut normal = PathBuf::new();
-    for part in path.components() {
-        match part {
-            Component::CurDir => {}
-            Component::ParentDir => {
-                normal.pop();
-            }
-            part => normal.push(part),
-        }
-    }
-    normal
 }
 
 /// Returns the lines of a text outside of fenced code.

@@ -4,10 +4,10 @@ use super::suite::{self, Executable, Setting};
 use crate::handout::{self, Files};
 use crate::process::{cargo, run};
 use crate::steps::{Report, seconds};
-use crate::workspace::Workspace;
+use crate::workspace::{Workspace, normal};
 use anyhow::{Context, Result, bail};
 use std::fs;
-use std::path::{Component, Path, PathBuf};
+use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 /// A folder for a hand-out, which is removed at the end.
@@ -79,19 +79,6 @@ fn included(text: &str) -> Vec<&str> {
         .iter()
         .flat_map(|start| text.split(start).skip(1).filter_map(|rest| Some(rest.split_once('"')?.0)))
         .collect()
-}
-
-/// Returns a path without `.` and `..`.
-fn normal(path: &Path) -> PathBuf {
-    let mut short = PathBuf::new();
-    for part in path.components() {
-        match part {
-            Component::ParentDir => _ = short.pop(),
-            Component::CurDir => {}
-            part => short.push(part),
-        }
-    }
-    short
 }
 
 #[cfg(test)]

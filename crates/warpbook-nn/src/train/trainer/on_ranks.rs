@@ -119,7 +119,7 @@ impl Trainer {
         (Some(own), shards)
     }
 
-    /// What these steps and evaluations are going to launch on this rank.
+    /// Returns the batches and evaluations that this rank is going to launch in these steps.
     pub(super) fn ahead<'a>(&self, train: Samples<'a>, steps: Range<u64>, test: Option<Samples<'a>>) -> Ahead<'a> {
         let (samples, size) = (train.len(), self.recipe.batch.min(train.len()).max(1));
         let last = match samples % size {

@@ -1,4 +1,4 @@
-//! What the lanes of a warp access, as a text for terminals.
+//! Writes the sectors or banks that the lanes of a warp access as a text for terminals.
 
 use std::fmt::Write;
 use warpbook_record::WarpRequest;

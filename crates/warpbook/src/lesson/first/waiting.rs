@@ -13,7 +13,7 @@ use warpbook_record::{Answer, stats};
 const LAUNCHES: f64 = 100.0;
 /// Size at which the pair `copy-back` is taken from its published record.
 const SIZE: u64 = 1000;
-/// What is guessed, in the words of the score.
+/// The question that is guessed, as the score writes it.
 const WHAT: &str = "A launch with the wait for its kernel takes so many times as long as without";
 
 /// Shows how long a launch takes by the host's clock, without waiting for the device and with the wait, and compares a guess of the ratio. `clock` has both
