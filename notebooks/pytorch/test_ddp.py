@@ -125,11 +125,11 @@ class Results(InFolder):
     def test_the_reader_finds_its_fields_and_takes_others(self):
         text, value = READER.read_text(encoding="utf-8"), self.file(2, "--gpus", "2")
         self.assertNotIn("deny_unknown_fields", text)
-        for name, has in (("PyTorch", value), ("Timed", value["results"][0])):
+        for name, has in (("PyTorch", value), ("TimedWay", value["results"][0])):
             body = re.search(rf"struct {name} \{{(.*?)\n\}}", text, re.S)
             fields = dict(re.findall(r"^    (?:pub )?(\w+): (.+),$", body[1], re.M))
             self.assertTrue(fields)
-            kinds = {"String": str, "usize": int, "u64": int, "Option<usize>": int, "Vec<f64>": list, "Vec<Timed>": list}
+            kinds = {"String": str, "usize": int, "u64": int, "Option<usize>": int, "Vec<f64>": list, "Vec<TimedWay>": list}
             for field, kind in fields.items():
                 self.assertIsInstance(has[field], kinds[kind], field)
         self.assertIn(f'read.script != "{value["script"]}"', text)
