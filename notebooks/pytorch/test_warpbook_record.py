@@ -86,9 +86,12 @@ class LikeRecord(InFolder):
 
         good = like("toy", SIZES)
         self.assertEqual(wr.read_like(self.write(good), "toy"), good)
-        # In older records the inputs were a single string.
-        older = good | {"policy": good["policy"] | {"inputs": "x drawn in some way; several features: Gaussian x"}}
-        self.assertEqual(wr.read_like(self.write(older), "toy"), older)
+        # Older records have a sentence alone, and those of two days a list in its place.
+        inputs = ("inputs", "inputs_by_work")
+        other = {key: value for key, value in good["policy"].items() if key not in inputs}
+        for older in (good["policy"][key] for key in inputs):
+            record = good | {"policy": other | {"inputs": older}}
+            self.assertEqual(wr.read_like(self.write(record), "toy"), record)
         self.refused(lambda: wr.read_like(self.folder / "none.json", "toy"), "could not be read")
         self.refused(lambda: wr.read_like(self.folder, "toy"), "could not be read")
         refused("", "is not valid JSON")

@@ -1,17 +1,16 @@
 //! Descriptions of the data that a run's problems were computed on.
 
-use serde::de::{SeqAccess, Visitor, value::SeqAccessDeserializer};
-use serde::{Deserialize, Deserializer, Serialize};
+use serde::{Deserialize, Serialize};
 use std::fmt;
 
 /// The data of a run, with one entry for each kind of work that has its own data.
 ///
-/// Older records have a sentence instead, such as "x evenly spaced; several features: Gaussian x"; it is split into
-/// entries when it is read.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
+/// A record also stores the entries as a sentence, such as "x evenly spaced; several features: Gaussian x". Older
+/// records have nothing else, and their sentence is split into entries when it is read.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-#[serde(transparent)]
-pub struct Inputs(#[cfg_attr(feature = "schema", schemars(with = "Form"))] Vec<Input>);
+#[serde(from = "Stored", into = "Stored")]
+pub struct Inputs(Vec<Input>);
 
 /// The data of some problems of a run.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -25,15 +24,40 @@ pub struct Input {
     pub data: String,
 }
 
-/// The forms in which a record may store its inputs.
-#[cfg(feature = "schema")]
-#[derive(schemars::JsonSchema)]
-#[schemars(inline, untagged)]
-#[expect(dead_code, reason = "it only describes the format")]
-enum Form {
-    Entries(Vec<Input>),
-    /// A sentence, as in older records.
+/// The two fields of a record's policy that store its inputs.
+#[derive(Clone, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+struct Stored {
+    /// All entries as a sentence. Pages that were exported before 28 November 2026 read no other form.
+    inputs: Summary,
+    /// The entries; missing in older records.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    inputs_by_work: Option<Vec<Input>>,
+}
+
+/// The forms that a record's `policy.inputs` may have.
+#[derive(Clone, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(untagged, expecting = "`inputs` must be a sentence or a list of inputs")]
+enum Summary {
     Sentence(String),
+    /// The entries, as in records of 28 and 29 November 2026.
+    Entries(Vec<Input>),
+}
+
+impl From<Stored> for Inputs {
+    fn from(stored: Stored) -> Self {
+        match (stored.inputs_by_work, stored.inputs) {
+            (Some(entries), _) | (None, Summary::Entries(entries)) => Self(entries),
+            (None, Summary::Sentence(sentence)) => Self::of_sentence(&sentence),
+        }
+    }
+}
+
+impl From<Inputs> for Stored {
+    fn from(inputs: Inputs) -> Self {
+        Self { inputs: Summary::Sentence(inputs.to_string()), inputs_by_work: Some(inputs.0) }
+    }
 }
 
 impl Inputs {
@@ -101,33 +125,10 @@ impl fmt::Display for Inputs {
     }
 }
 
-/// This is written by hand, since an untagged enum would first make a copy of the value, and errors would lose their
-/// path.
-impl<'de> Deserialize<'de> for Inputs {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Either;
-        impl<'de> Visitor<'de> for Either {
-            type Value = Inputs;
-
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("a list of inputs or a sentence")
-            }
-
-            fn visit_str<E>(self, sentence: &str) -> Result<Inputs, E> {
-                Ok(Inputs::of_sentence(sentence))
-            }
-
-            fn visit_seq<A: SeqAccess<'de>>(self, entries: A) -> Result<Inputs, A::Error> {
-                Vec::deserialize(SeqAccessDeserializer::new(entries)).map(Inputs)
-            }
-        }
-        deserializer.deserialize_any(Either)
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use serde_json::{Value, json};
 
     #[test]
     fn a_sentence_of_an_older_record_becomes_entries() {
@@ -135,16 +136,27 @@ mod tests {
         let entries = Inputs::of_all("x evenly spaced, y = 3 x")
             .with("several features", "Gaussian x")
             .with("MNIST CNN", "MNIST: the original files");
-        let old: Inputs = serde_json::from_value(serde_json::json!(sentence)).unwrap();
-        assert_eq!(old, entries);
-        assert_eq!(old.to_string(), sentence);
+        let read = |stored: Value| serde_json::from_value::<Inputs>(stored);
+        assert_eq!(read(json!({ "inputs": sentence })).unwrap(), entries);
+        assert_eq!(entries.to_string(), sentence);
         let new = serde_json::to_value(&entries).unwrap();
-        assert_eq!(new[0], serde_json::json!({ "data": "x evenly spaced, y = 3 x" }));
-        assert_eq!(new[1]["work"], "several features");
-        assert_eq!(serde_json::from_value::<Inputs>(new).unwrap(), entries);
-        assert!(serde_json::from_value::<Inputs>(serde_json::json!("")).unwrap().is_empty());
-        for wrong in [serde_json::json!(3), serde_json::json!({ "data": "x" }), serde_json::json!([{ "work": "x" }])] {
-            assert!(serde_json::from_value::<Inputs>(wrong).is_err());
+        assert_eq!(new["inputs"], sentence);
+        let list = &new["inputs_by_work"];
+        assert_eq!(list[0], json!({ "data": "x evenly spaced, y = 3 x" }));
+        assert_eq!(list[1], json!({ "work": "several features", "data": "Gaussian x" }));
+        assert_eq!(read(new.clone()).unwrap(), entries);
+        assert_eq!(read(json!({ "inputs": list })).unwrap(), entries);
+        assert!(read(json!({ "inputs": "" })).unwrap().is_empty());
+        for wrong in [json!(3), json!({ "data": "x" }), json!([{ "work": "x" }]), Value::Null] {
+            let why = read(json!({ "inputs": wrong })).unwrap_err().to_string();
+            assert!(why.contains("`inputs` must be a sentence or a list of inputs"), "{why}");
         }
+    }
+
+    #[test]
+    fn a_sentence_that_could_be_split_in_two_ways_does_not_change_its_entries() {
+        let entries = Inputs::of_all("MNIST: the original files; shuffled");
+        let stored = serde_json::to_string(&entries).unwrap();
+        assert_eq!(serde_json::from_str::<Inputs>(&stored).unwrap(), entries);
     }
 }

@@ -106,6 +106,7 @@ pub struct Policy {
     #[cfg_attr(feature = "schema", schemars(with = "crate::format::real::Real"))]
     pub batch_below_us: f64,
     /// Data that the problems were computed on.
+    #[serde(flatten)]
     pub inputs: Inputs,
 }
 

@@ -33,14 +33,17 @@ fn written_again_it_is_the_same_bytes() {
     assert_eq!(read(&golden()).unwrap().to_json().unwrap(), golden());
 }
 
-/// Older records of format 2 have a sentence on their inputs instead of entries.
+/// Older records of format 2 have either a sentence on their inputs or a list of them, and not both.
 #[test]
-fn a_sentence_on_inputs_is_written_as_entries() {
-    let sentence = "\"inputs\": \"x evenly spaced and permuted, y with Gaussian noise by Philox\"";
-    let entries = "\"inputs\": [\n      {\n        \"data\": \"x evenly spaced and permuted, y with Gaussian noise by Philox\"\n      }\n    ]";
-    let older = golden().replace(entries, sentence);
-    assert_ne!(older, golden());
-    assert_eq!(read(&older).unwrap().to_json().unwrap(), golden());
+fn older_inputs_are_written_as_a_sentence_and_a_list() {
+    let sentence = "    \"inputs\": \"x evenly spaced and permuted, y with Gaussian noise by Philox\"";
+    let list = "[\n      {\n        \"data\": \"x evenly spaced and permuted, y with Gaussian noise by Philox\"\n      }\n    ]";
+    let both = format!("{sentence},\n    \"inputs_by_work\": {list}");
+    for older in [sentence, &format!("    \"inputs\": {list}")] {
+        let older = golden().replace(&both, older);
+        assert_ne!(older, golden());
+        assert!(read(&older).unwrap().to_json().unwrap() == golden());
+    }
 }
 
 #[test]
