@@ -41,7 +41,7 @@ pub enum Origin {
     Original,
     /// Files in the published layout that are not known to be the published files.
     Modified {
-        /// How the files differ, or why that is not known, as a sentence without its full stop.
+        /// The difference, or the reason why it is not known, as a sentence without its full stop.
         why: String,
     },
     /// Files in the published layout with other images, described by a note; see [`Dataset::noted`].

@@ -6,7 +6,7 @@ use flate2::Crc;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// How an image from a file is scaled to the input size of a network. It is first turned upright, as its EXIF data say.
+/// The way in which an image from a file is scaled to the input size of a network. The image is first turned upright, as its EXIF data say.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Fit {
@@ -45,11 +45,11 @@ impl<S: Into<String>> From<S> for Source {
 pub struct Identity {
     /// A description of the images, from [`Dataset::note`].
     pub note: String,
-    /// The number of images.
+    /// The number of images that the checksum covers.
     pub images: usize,
     /// CRC-32 of all labels and then all pixels.
     pub checksum: u32,
-    /// How images from files were scaled to the input size.
+    /// The way in which images from files were scaled to the input size.
     pub fit: Fit,
     /// True if a program drew the images.
     #[serde(default)]

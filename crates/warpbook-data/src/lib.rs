@@ -75,7 +75,7 @@ pub fn has(name: &str, folder: &Path) -> bool {
 pub struct About {
     /// Shape of an image, `[channels, height, width]`.
     pub shape: [usize; 3],
-    /// Names of the classes.
+    /// Names of the classes, in the order of their labels.
     pub classes: [&'static str; 10],
 }
 

@@ -20,7 +20,7 @@ pub(crate) fn info() -> DeviceInfo {
     }
 }
 
-/// Number of hardware threads that this process may use.
+/// Returns the number of hardware threads that this process may use.
 fn threads() -> u32 {
     std::thread::available_parallelism().map_or(1, |n| u32::try_from(n.get()).unwrap_or(u32::MAX))
 }

@@ -93,7 +93,7 @@ impl Device {
         }
     }
 
-    /// Name and limits of the device.
+    /// Returns the name and the limits of the device.
     #[must_use]
     pub fn info(&self) -> &DeviceInfo {
         match self {
@@ -102,7 +102,7 @@ impl Device {
         }
     }
 
-    /// The device that runs CUDA kernels, which may be the emulator; `None` for the CPU.
+    /// Returns the device that runs CUDA kernels, which may be the emulator; `None` for the CPU.
     #[must_use]
     pub fn cuda(&self) -> Option<&CudaDevice> {
         match self {
@@ -111,7 +111,8 @@ impl Device {
         }
     }
 
-    /// The GPU, whose clocks can be read and on which work can be timed; `None` for the CPU and for the emulator.
+    /// Returns the GPU, whose clocks can be read and on which work can be timed; `None` for the CPU and for the
+    /// emulator.
     #[must_use]
     pub fn gpu(&self) -> Option<&CudaDevice> {
         self.cuda().filter(|device| !device.is_emulated())
@@ -148,7 +149,7 @@ impl Inventory {
         Self { devices, driver: nvml::driver_version(), nvrtc, cuda, clocks }
     }
 
-    /// Version of the kernel-mode driver, from NVML.
+    /// Returns the version of the kernel-mode driver, from NVML.
     #[must_use]
     pub fn driver_version() -> Option<String> {
         nvml::driver_version()

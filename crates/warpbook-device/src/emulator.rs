@@ -24,7 +24,7 @@ pub(crate) struct Emulator {
     modules: Mutex<HashMap<String, Loaded>>,
 }
 
-/// Name and limits of the emulated GPU.
+/// Returns the name and the limits of the emulated GPU.
 pub(crate) fn info() -> DeviceInfo {
     let (major, minor) = LIMITS.capability;
     let sms = LIMITS.multiprocessors;

@@ -100,7 +100,7 @@ pub enum Error {
     /// A graph was refused, or one of its kernels failed.
     #[error("The graph {}, failed: {why}.{}", graph_sentence(.graph, .kernels), if *.sticky { RESTART } else { "" })]
     Graph {
-        /// Name of the graph.
+        /// Name that the graph was given when it was captured, or by [`Graph::named`](crate::Graph::named).
         graph: String,
         /// Names of the kernels that the graph launches, each once.
         kernels: Vec<String>,
@@ -311,7 +311,7 @@ impl CompileError {
         Self { path, architecture, diagnostics, log }
     }
 
-    /// The first error whose location the log states, if any.
+    /// Returns the first error whose location the log states, if any.
     #[must_use]
     pub fn first(&self) -> Option<&Diagnostic> {
         self.diagnostics.iter().find(|d| d.is_error)

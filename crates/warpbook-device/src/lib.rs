@@ -68,7 +68,7 @@ pub use memory::pool::{Pool, Pooled};
 pub use memory::slice::Slice;
 pub use memory::tensor_map::{BoxShape, MatrixShape, TensorMap, WindowShape};
 pub use timing::bench::{Bench, Samples};
-pub use timing::event_times::{EventTimes, Mark, StreamTime};
+pub use timing::event_times::{EventSnapshot, EventTimes, StreamTime};
 pub use timing::links::{all_reduce_curve, copy_curves, link_peak};
 pub use timing::peaks::{WgmmaRounds, cpu_peaks, cuda_peaks, mma_sync_peak};
 pub use timing::probes::{exchange, read_together, register_latency, shared_read_cycles};

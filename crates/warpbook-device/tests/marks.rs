@@ -21,13 +21,13 @@ fn a_part_has_the_time_of_what_it_queued_on_each_stream() {
     queue(&a, 1);
     device.synchronize().unwrap();
     let times = EventTimes::start(&device).unwrap();
-    let begin = times.mark().unwrap();
+    let begin = times.snapshot().unwrap();
     queue(&a, 4);
-    let middle = times.mark().unwrap();
+    let middle = times.snapshot().unwrap();
     queue(&b, 1);
     let made_meanwhile = device.stream().unwrap();
     queue(&made_meanwhile, 1);
-    let end = times.mark().unwrap();
+    let end = times.snapshot().unwrap();
     device.synchronize().unwrap();
     let first = times.between(&begin, &middle).unwrap();
     let [of_a] = first[..] else { panic!("only one stream had work: {first:?}") };
@@ -42,32 +42,32 @@ fn a_part_has_the_time_of_what_it_queued_on_each_stream() {
     assert_eq!(whole.len(), 3, "{whole:?}");
     drop(idle);
     // A copy that the host waits for runs on a hidden stream.
-    let begin = times.mark().unwrap();
+    let begin = times.snapshot().unwrap();
     cell.write(&[1.0]).unwrap();
-    let end = times.mark().unwrap();
+    let end = times.snapshot().unwrap();
     device.synchronize().unwrap();
     let copy = times.between(&begin, &end).unwrap();
     assert!(copy.len() == 1 && copy[0].stream == u64::MAX, "{copy:?}");
 }
 
 #[test]
-fn a_stream_that_is_captured_has_no_mark_and_stays_so() {
-    let Some(device) = testing::gpu("a_stream_that_is_captured_has_no_mark_and_stays_so") else { return };
+fn a_stream_that_is_captured_has_no_event_and_stays_so() {
+    let Some(device) = testing::gpu("a_stream_that_is_captured_has_no_event_and_stays_so") else { return };
     let stream = device.stream().unwrap();
     let array = || device.zeros::<f32>(1 << 20).unwrap().range(..);
     let owned = (kernel(&device, "axpy", 256), array(), array());
     let times = EventTimes::start(&device).unwrap();
     let graph = stream.capture_owning("axpy", owned, |(add, y, x)| {
-        let begin = times.mark()?;
+        let begin = times.snapshot()?;
         axpy(add, &stream, y, x, 2.0)?;
-        let end = times.mark()?;
+        let end = times.snapshot()?;
         assert_eq!(times.between(&begin, &end)?, [], "the stream has no event");
         Ok(())
     });
     let graph = graph.unwrap();
-    let begin = times.mark().unwrap();
+    let begin = times.snapshot().unwrap();
     graph.launch(&stream).unwrap();
-    let end = times.mark().unwrap();
+    let end = times.snapshot().unwrap();
     device.synchronize().unwrap();
     let launched = times.between(&begin, &end).unwrap();
     assert!(launched.len() == 1 && launched[0].duration_us > 0.0, "{launched:?}");

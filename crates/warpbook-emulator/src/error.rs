@@ -1,7 +1,7 @@
 //! Errors: PTX that cannot be run, and faults of a running kernel.
 
 use crate::program::Step;
-use crate::ptx::Place;
+use crate::ptx::SourcePosition;
 use std::fmt;
 
 /// The reason why PTX is rejected: it is invalid or unsupported.
@@ -12,7 +12,7 @@ pub struct Refusal {
     /// Column of the PTX, counted from 1.
     pub column: u32,
     /// Position in the kernel's source; `None` if it is unknown.
-    pub place: Option<Place>,
+    pub place: Option<SourcePosition>,
     /// The error as a sentence.
     pub message: String,
 }
@@ -99,7 +99,7 @@ pub struct Fault {
     /// A sentence that describes the fault.
     pub message: String,
     /// Position in the kernel's source; `None` if it is unknown.
-    pub place: Option<Place>,
+    pub place: Option<SourcePosition>,
     /// Line of the PTX; 0 if the launch itself is at fault.
     pub ptx_line: u32,
     /// The thread that caused the fault; `None` if no single thread did.

@@ -36,6 +36,6 @@ pub use counts::{Counts, LineCounts, Transfers, WarpRequest};
 pub use error::{Cause, Fault, Refusal, Thread};
 pub use machine::{AccessKind, Argument, Gpu, LIMITS, Launch, Limits, Loaded, Order, Report};
 pub use program::{Kernel, supported};
-pub use ptx::{Module, Place};
+pub use ptx::{Module, SourcePosition};
 pub use verdict::Verdict;
 pub use writers::Touched;

@@ -32,8 +32,8 @@ impl Touched {
     pub fn writer(&self, word: usize) -> Option<Thread> {
         let number = self.writers.get(word).copied().filter(|number| *number != NOBODY)?;
         let threads = self.block.iter().map(|size| u64::from(*size)).product::<u64>().max(1);
-        let of = |number: u64, sizes| index(u32::try_from(number).unwrap_or(u32::MAX), sizes);
-        Some(Thread { block: of(number / threads, self.grid), thread: of(number % threads, self.block) })
+        let position = |number: u64, sizes| index(u32::try_from(number).unwrap_or(u32::MAX), sizes);
+        Some(Thread { block: position(number / threads, self.grid), thread: position(number % threads, self.block) })
     }
 
     /// Returns how many times a word was read. An atomic operation counts as a read and a write.

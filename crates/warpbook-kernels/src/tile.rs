@@ -11,7 +11,7 @@ pub(crate) fn sizes<const N: usize>(id: &str, letter: &str) -> [i64; N] {
     std::array::from_fn(|_| numbers.next().unwrap_or(1))
 }
 
-/// A tile for a grid that strides over its items. For example, `t512x16b2` has 512 threads with 16 items each at a time, and two blocks per SM.
+/// Returns a tile for a grid that strides over its items. For example, `t512x16b2` has 512 threads with 16 items each at a time, and two blocks per SM.
 pub(crate) fn strided(id: &'static str) -> Tile {
     let ([threads, items], [blocks]) = (sizes(id, "t"), sizes(id, "b"));
     Tile::new(id, &[("THREADS", threads), ("ITEMS", items), ("BLOCKS_PER_SM", blocks)])

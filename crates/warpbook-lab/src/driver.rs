@@ -47,7 +47,7 @@ pub fn run(lab: &Lab, experiment: &dyn Experiment) -> Result<Run> {
     let compilations = Compilations::default();
     let mut ladder = Ladder { lab, experiment, plan: &plan, run, lost: None, in_turn: false, compilations };
     for problem in &plan.problems {
-        ladder.climb(problem);
+        ladder.run_problem(problem);
     }
     ladder.record_activity();
     let Ladder { mut run, in_turn, .. } = ladder;
@@ -201,7 +201,7 @@ impl Ladder<'_> {
     }
 
     /// Runs every rung on one problem.
-    fn climb(&mut self, problem: &Problem) {
+    fn run_problem(&mut self, problem: &Problem) {
         let (lab, experiment) = (self.lab, self.experiment);
         lab.tell(&Event::Preparing(&format!("preparing {}", problem.label)));
         let prepared = match () {

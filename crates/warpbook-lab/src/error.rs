@@ -19,7 +19,7 @@ pub enum Error {
          if other programs use this GPU, or a debugger slows it, stop them and run again. 04_fused_graph needs no such barrier."
     )]
     GaveUp {
-        /// Name of the rung.
+        /// Id of the rung.
         rung: String,
         /// Number of the epoch, from 1.
         epoch: u32,
@@ -32,7 +32,7 @@ pub enum Error {
          which needs no such room."
     )]
     NoRoom {
-        /// Name of the rung.
+        /// Id of the rung.
         rung: String,
         /// Number of blocks in the launch.
         blocks: u32,

@@ -510,7 +510,7 @@ impl Trials<'_> {
 pub enum Event<'a> {
     /// The measurements are planned; reported once.
     Planned {
-        /// Number of measurements.
+        /// Number of planned measurements.
         measurements: usize,
         /// The record, still empty; its descriptor determines the columns of a table that is filled row by row.
         run: &'a Run,

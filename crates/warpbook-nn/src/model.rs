@@ -53,7 +53,7 @@ impl Tensors {
         self.named.iter().map(|(name, tensor)| (name.as_str(), tensor))
     }
 
-    /// Number of tensors.
+    /// Returns the number of tensors.
     #[must_use]
     pub fn len(&self) -> usize {
         self.named.len()
@@ -65,13 +65,13 @@ impl Tensors {
         self.named.is_empty()
     }
 
-    /// Number of elements of all tensors.
+    /// Returns the number of elements of all tensors.
     #[must_use]
     pub fn elements(&self) -> usize {
         self.named.iter().map(|(_, tensor)| tensor.len()).sum()
     }
 
-    /// The GPU that holds the tensors; `None` on the CPU.
+    /// Returns the GPU that holds the tensors; `None` on the CPU.
     #[must_use]
     pub fn device(&self) -> Option<&CudaDevice> {
         self.device.as_ref()
@@ -121,25 +121,25 @@ impl Model {
         Ok(Self { network: network.clone(), weights: Tensors::from_weights(&checked, "", |_| true)? })
     }
 
-    /// The network that the tensors belong to.
+    /// Returns the network that the tensors belong to.
     #[must_use]
     pub fn network(&self) -> &Network {
         &self.network
     }
 
-    /// Weights and running statistics, with PyTorch's names and layouts.
+    /// Returns the weights and running statistics, with PyTorch's names and layouts.
     #[must_use]
     pub fn tensors(&self) -> &Tensors {
         &self.weights
     }
 
-    /// The GPU that holds the model; `None` on the CPU.
+    /// Returns the GPU that holds the model; `None` on the CPU.
     #[must_use]
     pub fn device(&self) -> Option<&CudaDevice> {
         self.weights.device()
     }
 
-    /// Name of the device for display: "the CPU", "cuda:0".
+    /// Returns the name of the device for display: "the CPU", "cuda:0".
     #[must_use]
     pub fn place(&self) -> String {
         place(self.device())
@@ -201,7 +201,7 @@ impl OptimizerState {
         Ok(Self { optimizer, tensors, updates, scaler })
     }
 
-    /// The GPU that holds the state; `None` on the CPU.
+    /// Returns the GPU that holds the state; `None` on the CPU.
     #[must_use]
     pub fn device(&self) -> Option<&CudaDevice> {
         self.tensors.device()

@@ -66,13 +66,13 @@ impl Tensor {
         Ok(Self { shape, values: Values::F32(values.into()) })
     }
 
-    /// Sizes, the outermost first.
+    /// Returns the sizes, the outermost first.
     #[must_use]
     pub fn shape(&self) -> &[usize] {
         &self.shape
     }
 
-    /// Number of elements.
+    /// Returns the number of elements.
     #[must_use]
     pub fn len(&self) -> usize {
         self.shape.iter().product()
@@ -84,7 +84,7 @@ impl Tensor {
         self.len() == 0
     }
 
-    /// Type of the elements.
+    /// Returns the type of the elements.
     #[must_use]
     pub fn dtype(&self) -> Dtype {
         match &self.values {
@@ -95,13 +95,13 @@ impl Tensor {
         }
     }
 
-    /// Size in bytes.
+    /// Returns the size in bytes.
     #[must_use]
     pub fn bytes(&self) -> u64 {
         self.len() as u64 * self.dtype().bytes()
     }
 
-    /// The GPU that holds the tensor; `None` on the CPU.
+    /// Returns the GPU that holds the tensor; `None` on the CPU.
     #[must_use]
     pub fn device(&self) -> Option<&CudaDevice> {
         match &self.values {
@@ -110,7 +110,7 @@ impl Tensor {
         }
     }
 
-    /// Name of the device for display: "the CPU", "cuda:0".
+    /// Returns the name of the device for display: "the CPU", "cuda:0".
     #[must_use]
     pub fn place(&self) -> String {
         place(self.device())
@@ -193,7 +193,7 @@ impl Values {
     }
 }
 
-/// Name of a device for display.
+/// Returns the name of a device for display.
 pub(crate) fn place(device: Option<&CudaDevice>) -> String {
     device.map_or_else(|| "the CPU".into(), |device| format!("cuda:{}", device.info().index))
 }

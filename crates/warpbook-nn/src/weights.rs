@@ -114,13 +114,13 @@ impl Weights {
         &self.specs
     }
 
-    /// All values, in the order of [`Weights::specs`].
+    /// Returns all values, in the order of [`Weights::specs`].
     #[must_use]
     pub fn values(&self) -> &[Vec<f32>] {
         &self.values
     }
 
-    /// Values of the parameter with this name.
+    /// Returns the values of the parameter with this name.
     #[must_use]
     pub fn get(&self, name: &str) -> Option<&[f32]> {
         let place = self.specs.iter().position(|s| s.name == name)?;

@@ -34,7 +34,7 @@ pub enum Error {
         rank: usize,
         /// Host and port of rank 0.
         address: String,
-        /// How long the rank tried.
+        /// Time during which the rank tried to connect.
         waited: Duration,
         /// The error of the last connection attempt.
         why: String,
@@ -51,7 +51,7 @@ pub enum Error {
         world: usize,
         /// Host and port of rank 0.
         address: String,
-        /// How long rank 0 waited.
+        /// Time during which rank 0 waited.
         waited: Duration,
     },
     /// The ranks do not belong together; the message says why.

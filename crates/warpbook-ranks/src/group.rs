@@ -44,7 +44,7 @@ impl Limits {
     }
 }
 
-/// How long a finished rank waits for the other ranks to say goodbye.
+/// Time for which a finished rank waits for the other ranks to say goodbye.
 const GOODBYE: Duration = Duration::from_secs(5);
 
 /// The control connections between rank 0 and the other ranks, and the state that is reported over them.

@@ -20,7 +20,7 @@ const LAUNCHER: &str = "WARPBOOK_LAUNCHER";
 pub const ENDED_BY_ANOTHER: i32 = 4;
 /// Interval between two checks of the rank processes.
 const POLL: Duration = Duration::from_millis(10);
-/// How long to wait for the last lines of processes that have ended.
+/// Time to wait for the last lines of processes that have ended.
 const LAST_LINES: Duration = Duration::from_secs(5);
 
 /// A line that a rank printed.
@@ -40,7 +40,7 @@ pub struct Outcome {
     /// Exit code: 0 on success, otherwise the code of the first rank that failed by itself, or 1 if a signal ended that
     /// rank.
     pub code: i32,
-    /// Which rank failed first and how, if any did.
+    /// The rank that failed first and its failure, as a sentence; `None` if no rank failed.
     pub failed: Option<String>,
     /// Process ids of the ranks, all of which have ended.
     pub processes: Vec<u32>,
@@ -53,11 +53,11 @@ pub struct Launch {
     pub program: PathBuf,
     /// Arguments of the program.
     pub args: Vec<OsString>,
-    /// Number of ranks.
+    /// Number of ranks to start, each a process.
     pub ranks: usize,
     /// Environment variables to set for the ranks; variables that are already set keep their values.
     pub environment: Vec<(String, String)>,
-    /// How long the other ranks may take to end by themselves after one has failed.
+    /// Time that the other ranks have to end by themselves after one has failed.
     pub grace: Duration,
     /// Number of interrupts so far, which the caller increases: the first one is forwarded to the ranks like Ctrl-C,
     /// and further ones kill them.

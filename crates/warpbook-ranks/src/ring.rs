@@ -12,7 +12,7 @@ use std::time::Duration;
 
 /// Interval at which a waiting rank checks whether the work has been aborted.
 const POLL: Duration = Duration::from_millis(50);
-/// How long to wait for the reason why a neighbour ended.
+/// Time to wait for the reason why a neighbour ended.
 const REASON: Duration = Duration::from_secs(3);
 /// Largest message of a broadcast in bytes. Long arrays are split, so that the next rank can forward the first pieces
 /// before all have arrived.
@@ -160,9 +160,9 @@ impl Ring {
         })
     }
 
-    /// Ring all-reduce: every part of the values goes around the ring once to be summed, and once more to distribute
-    /// the sum. Each rank sends 2 (n - 1) / n of the values. Source: Patarasuk and Yuan, "Bandwidth optimal all-reduce
-    /// algorithms for clusters of workstations", 2009.
+    /// Reduces the values of all ranks over the ring: every part of the values goes around the ring once to be summed,
+    /// and once more to distribute the sum. Each rank sends 2 (n - 1) / n of the values. Source: Patarasuk and Yuan,
+    /// "Bandwidth optimal all-reduce algorithms for clusters of workstations", 2009.
     pub fn all_reduce(&mut self, values: &mut [f32], reduce: Reduce, wire: Wire) -> Result<()> {
         self.watched(|ring| {
             let (rank, world) = (ring.rank, ring.world);

@@ -23,7 +23,7 @@ pub struct Rung {
     pub idea: Cow<'static, str>,
     /// Hardware that the rung requires.
     pub requires: Requires,
-    /// What runs the work: kernels, a library, the CPU or another framework.
+    /// The runner of the work: kernels, a library, the CPU or another framework.
     pub runner: Runner,
     /// Id of the rung that this rung is a variant of, for example if it is a learner's own kernel.
     #[serde(default, skip_serializing_if = "Option::is_none")]

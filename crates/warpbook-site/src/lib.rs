@@ -31,7 +31,7 @@ const RESPITE: Duration = Duration::from_millis(50);
 #[derive(Debug)]
 pub struct Port {
     listener: TcpListener,
-    /// Number of the port.
+    /// Number of the port on 127.0.0.1.
     pub number: u16,
 }
 
@@ -66,7 +66,7 @@ pub struct Found {
     pub mime: &'static str,
     /// A version tag of letters and digits that changes with the body. A browser with the current version is not sent
     /// the body again.
-    pub mark: Option<String>,
+    pub etag: Option<String>,
 }
 
 /// A site that answers until it is dropped.
@@ -156,7 +156,7 @@ where
         Ok(Err(status)) => return Ok(empty(status)),
         Err(_) => return Ok(empty(500)),
     };
-    let tag = found.mark.map(|mark| format!("\"{mark}\""));
+    let tag = found.etag.map(|etag| format!("\"{etag}\""));
     let mut response = if tag.is_some() && known == tag { empty(304) } else { Response::new(Full::from(found.body)) };
     let headers = response.headers_mut();
     if let Some(tag) = tag.and_then(|t| HeaderValue::try_from(t).ok()) {
@@ -208,7 +208,7 @@ mod tests {
 
     fn site() -> Site {
         let find = |path: &str| match path {
-            "/a" => Ok(Found { body: b"whole".to_vec(), mime: "text/plain", mark: Some("m1".into()) }),
+            "/a" => Ok(Found { body: b"whole".to_vec(), mime: "text/plain", etag: Some("m1".into()) }),
             "/slow" => {
                 thread::sleep(Duration::from_secs(2));
                 Err(404)
@@ -266,7 +266,7 @@ mod tests {
             assert!(first.contains(header), "no {header}: {first}");
         }
         let known =
-            |mark: &str| format!("GET /a HTTP/1.1\r\nHost: localhost:{}\r\nIf-None-Match: \"{mark}\"\r\n", site.port);
+            |etag: &str| format!("GET /a HTTP/1.1\r\nHost: localhost:{}\r\nIf-None-Match: \"{etag}\"\r\n", site.port);
         let again = asked(&site, &known("m1"));
         assert!(again.starts_with("HTTP/1.1 304") && !again.contains("whole"), "{again}");
         assert!(asked(&site, &known("m0")).ends_with("whole"));

@@ -77,7 +77,7 @@ pub fn run_all(w: &Workspace, quick: bool, only: Vec<String>) -> Result<ExitCode
         run(cargo(w).args(["doc", "--workspace", "--no-deps", "--lib"]).env("RUSTDOCFLAGS", "-D warnings"))?;
         Ok(Report::one(""))
     });
-    let on_gpu = test_steps(w, &cuda, &mut steps);
+    let on_gpu = test_steps(w, &cuda, quick, &mut steps);
     steps.run("published files", || publish::check(w));
     if !quick {
         steps.run("scripts", || scripts(w));
@@ -86,6 +86,7 @@ pub fn run_all(w: &Workspace, quick: bool, only: Vec<String>) -> Result<ExitCode
             let place = web::build(w)?;
             let weight = web::weight(&place)?;
             dist = Ok(place);
+            web::compile_emulator(w)?;
             weight.check()
         });
         steps.run("viewer, in a browser", || browser::check(w, &dist?));
@@ -101,8 +102,9 @@ pub fn run_all(w: &Workspace, quick: bool, only: Vec<String>) -> Result<ExitCode
 
 /// Runs the steps with Rust tests. The kernels are compiled first, into a folder that all other tests use. Returns the
 /// tests that ran on a GPU.
-fn test_steps(w: &Workspace, cuda: &Cuda, steps: &mut Steps) -> Option<gpu::Here> {
-    if !["tests, built", "kernels", "tests", "hand-out", "training"].iter().any(|name| steps.wants(name)) {
+fn test_steps(w: &Workspace, cuda: &Cuda, quick: bool, steps: &mut Steps) -> Option<gpu::Here> {
+    let names = ["tests, built", "kernels", "tests", "hand-out", "exercises, NVRTC 12", "training"];
+    if !names.iter().any(|name| steps.wants(name)) {
         return None;
     }
     let (kernels, table) = (w.target.join(KERNELS), w.target.join("xtask/kernels.txt"));
@@ -159,8 +161,21 @@ fn test_steps(w: &Workspace, cuda: &Cuda, steps: &mut Steps) -> Option<gpu::Here
         Ok(report)
     });
     steps.run("hand-out", || handed_out::check(w, &named(EXERCISES), &setting));
+    // On a GPU, the driver decides which NVRTC fits.
+    if cuda.devices == 0 && !quick {
+        steps.run("exercises, NVRTC 12", || with_nvrtc_12(w, &named(EXERCISES), &setting));
+    }
     steps.run("training", || golden(&named(GOLDEN), &setting));
     on_gpu
+}
+
+/// Runs the exercises' tests with NVRTC 12, since they count instructions of PTX, which depends on NVRTC's version.
+fn with_nvrtc_12(w: &Workspace, exercises: &[Executable], setting: &Setting) -> Result<Report> {
+    let mut variables = setting.variables.clone();
+    variables.retain(|(name, _)| *name != "WARPBOOK_NVRTC");
+    variables.push(("WARPBOOK_NVRTC", nvrtc::ensure_12(w)?.into()));
+    let setting = Setting { variables, skips: setting.skips.clone(), at_once: 1 };
+    Ok(suite::run_all(exercises, &setting)?.0)
 }
 
 /// Reproduces the first steps of PyTorch's run on the CPU.
@@ -219,6 +234,31 @@ fn kernel_table(table: &str) -> Result<Report> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Returns the names of all steps, from this file's text.
+    fn step_names() -> Vec<&'static str> {
+        let code = include_str!("test.rs").split("#[cfg(test)]").next().unwrap_or_default();
+        let calls = ["steps.run(\"", "steps.run_anyway(\""];
+        let after = calls.iter().flat_map(|call| code.split(*call).skip(1));
+        after.filter_map(|rest| Some(rest.split_once('"')?.0)).collect()
+    }
+
+    /// Returns the steps that no part of a workflow's matrix selects.
+    fn left_out_of(workflow: &str) -> Vec<&'static str> {
+        let only = workflow.lines().filter_map(|line| line.trim().strip_prefix("only: "));
+        let steps = Steps::new(only.flat_map(|texts| texts.split(',')).map(str::to_owned).collect());
+        step_names().into_iter().filter(|name| !steps.wants(name)).collect()
+    }
+
+    #[test]
+    fn the_parts_of_the_workflow_run_every_step() {
+        let file = Workspace::find(false).unwrap().path(".github/workflows/ci.yml");
+        let workflow = fs::read_to_string(file).unwrap();
+        let left_out = left_out_of(&workflow);
+        assert!(left_out.is_empty(), "add to a part's `only` in .github/workflows/ci.yml: {left_out:?}");
+        assert_eq!(left_out_of(&workflow.replace(",hand-out", "")), ["hand-out"]);
+        assert_eq!(left_out_of(&workflow.replace("only: lessons,", "only: ")), ["lessons, in JupyterLab"]);
+    }
 
     #[test]
     fn a_table_without_kernels_is_refused() {

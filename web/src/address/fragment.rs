@@ -111,9 +111,9 @@ mod tests {
 
     #[test]
     fn a_link_has_a_greatest_length() {
-        let of = |bytes: usize| link("https://example.org/", "a.json", &vec![1; bytes]);
-        assert!(of(100).unwrap().1.is_empty());
-        assert!(of(20_000).unwrap().1.contains("a file is safer"));
-        assert!(of(100_000).unwrap_err().contains("`warpbook share`"));
+        let linked = |bytes: usize| link("https://example.org/", "a.json", &vec![1; bytes]);
+        assert!(linked(100).unwrap().1.is_empty());
+        assert!(linked(20_000).unwrap().1.contains("a file is safer"));
+        assert!(linked(100_000).unwrap_err().contains("`warpbook share`"));
     }
 }

@@ -123,7 +123,7 @@ impl Link {
         (self.overview, self.board, self.opened_only) = (false, Some(task), opened_only);
     }
 
-    /// Shows the report.
+    /// Shows the report in place of a record.
     pub fn show_report(&mut self) {
         self.show_all();
         (self.overview, self.report) = (false, true);

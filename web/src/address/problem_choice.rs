@@ -5,7 +5,7 @@ use warpbook_record::{Problem, Run};
 /// A reference to a problem of a record.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ProblemChoice {
-    /// The id of the problem.
+    /// The problem's id, as in current links.
     Id(String),
     /// A size in a sweep and a number among the problems of that size, as in links of earlier versions.
     Size {

@@ -40,8 +40,8 @@ pub struct Live {
     pub on: bool,
     /// `true` if the server no longer answers.
     pub lost: bool,
-    /// The version mark of the last index.
-    pub(super) mark: String,
+    /// The server's tag of the last index.
+    pub(super) etag: String,
 }
 
 /// The progress of loading records.

@@ -61,7 +61,7 @@ impl App {
         }
         if !self.ready && self.loading.pending == 0 {
             self.ready = true;
-            browser::mark(browser::document().body(), "data-warpbook-ready", "");
+            browser::set_attribute(browser::document().body(), "data-warpbook-ready", "");
         }
     }
 }

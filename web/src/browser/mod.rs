@@ -145,16 +145,16 @@ async fn read_stream(body: &web_sys::ReadableStream) -> Result<Vec<u8>, Option<S
     }
 }
 
-/// Fetches a text of the page's own site if it changed since the mark; returns it with its new mark.
+/// Fetches a text of the page's own site if its tag is no longer `etag`; returns it with its new tag.
 ///
 /// # Errors
 /// Returns an error if the server does not answer, or answers with anything but the text.
-pub async fn fetch_new(address: &str, mark: &str) -> Result<Option<(String, String)>, ()> {
+pub async fn fetch_new(address: &str, etag: &str) -> Result<Option<(String, String)>, ()> {
     let request = web_sys::RequestInit::new();
     request.set_cache(web_sys::RequestCache::NoStore);
     let headers = web_sys::Headers::new().map_err(drop)?;
-    if !mark.is_empty() {
-        headers.set("If-None-Match", mark).map_err(drop)?;
+    if !etag.is_empty() {
+        headers.set("If-None-Match", etag).map_err(drop)?;
     }
     request.set_headers(&headers);
     let response = JsFuture::from(window().fetch_with_str_and_init(address, &request)).await.map_err(drop)?;
@@ -163,9 +163,9 @@ pub async fn fetch_new(address: &str, mark: &str) -> Result<Option<(String, Stri
         return Ok(None);
     }
     let body = response.body().filter(|_| response.ok()).ok_or(())?;
-    let mark = response.headers().get("etag").ok().flatten().unwrap_or_default();
+    let etag = response.headers().get("etag").ok().flatten().unwrap_or_default();
     let bytes = read_stream(&body).await.map_err(drop)?;
-    Ok(Some((String::from_utf8_lossy(&bytes).into_owned(), mark)))
+    Ok(Some((String::from_utf8_lossy(&bytes).into_owned(), etag)))
 }
 
 /// Returns the page's origin, such as `https://example.org`; "null" for a page from disk.
@@ -333,8 +333,8 @@ pub fn click(id: &str) {
     }
 }
 
-/// Sets or removes an attribute on the root element (for the theme) or the body.
-pub fn mark(element: Option<impl AsRef<web_sys::Element>>, name: &str, value: &str) {
+/// Sets an attribute of an element; does nothing if there is no element.
+pub fn set_attribute(element: Option<impl AsRef<web_sys::Element>>, name: &str, value: &str) {
     if let Some(element) = element {
         let _ = element.as_ref().set_attribute(name, value);
     }
@@ -419,7 +419,7 @@ pub fn theme_was_chosen() -> bool {
 /// Makes the page light or dark; `keep` stores the choice for the next visit.
 pub fn set_theme(dark: bool, keep: bool) {
     let name = if dark { "dark" } else { "light" };
-    mark(document().document_element(), "data-theme", name);
+    set_attribute(document().document_element(), "data-theme", name);
     if let Some(storage) = storage().filter(|_| keep) {
         let _ = storage.set_item("warpbook-theme", name);
     }

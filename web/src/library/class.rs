@@ -11,7 +11,7 @@ const MAX_EXERCISES: usize = 100;
 /// A text that a progress file contains, and a record does not.
 const MARK: &[u8] = b"\"warpbook-progress\"";
 
-/// How far a person has come in an exercise.
+/// A person's progress in an exercise.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Standing {
     /// The exercise was not opened.
@@ -54,7 +54,7 @@ impl Standing {
 /// A person's place in an exercise.
 #[derive(Debug, Clone, Copy)]
 pub struct Placed<'a> {
-    /// The person.
+    /// The person's name.
     pub person: &'a str,
     /// The person's progress.
     pub progress: &'a ExerciseProgress,

@@ -7,7 +7,7 @@ use crate::record::facts::author;
 use std::rc::Rc;
 use warpbook_record::Run;
 
-/// Where a record comes from.
+/// The source of a record.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Origin {
     /// A file in `data/` that comes with the page.
@@ -58,7 +58,7 @@ pub struct Entry {
     pub author: String,
     /// The time when the run started, if known.
     pub created: String,
-    /// Where the record comes from.
+    /// The source of the record.
     pub origin: Origin,
     /// The loading state of the record.
     pub state: State,
@@ -66,8 +66,8 @@ pub struct Entry {
     pub beside: Option<Beside>,
     /// `true` if the record belongs to the project, not to a user.
     pub is_published: bool,
-    /// The server's version mark; empty if the record never changes.
-    pub mark: String,
+    /// The server's tag of the content's version; empty if the record never changes.
+    pub etag: String,
 }
 
 impl Entry {
@@ -88,7 +88,7 @@ impl Entry {
         let none = String::new;
         let (title, experiment, computes, headline) = (none(), none(), none(), none());
         let (device, author, created) = (none(), none(), none());
-        let (cells, ladder, state, mark) = (Vec::new(), Vec::new(), State::Unread, none());
+        let (cells, ladder, state, etag) = (Vec::new(), Vec::new(), State::Unread, none());
         Self {
             key,
             name,
@@ -105,7 +105,7 @@ impl Entry {
             state,
             beside: None,
             is_published: false,
-            mark,
+            etag,
         }
     }
 
@@ -122,7 +122,7 @@ impl Entry {
             created: r.created,
             beside: r.beside,
             is_published: r.published,
-            mark: r.mark,
+            etag: r.etag,
             ..Self::unread(r.file.clone(), r.file.clone(), Origin::Bundled(r.file))
         }
     }
@@ -179,8 +179,8 @@ impl Library {
         for new in index.records.into_iter().map(Entry::of_index) {
             match self.get_mut(&new.key) {
                 None => fresh.push(new),
-                Some(old) if old.mark != new.mark => {
-                    old.mark = new.mark;
+                Some(old) if old.etag != new.etag => {
+                    old.etag = new.etag;
                     match old.state {
                         State::Open(_) | State::Reading => changed.push(new.key),
                         State::Unread | State::Failed => old.state = State::Unread,
@@ -205,22 +205,22 @@ impl Library {
     }
 
     /// Returns the key of a record from disk, which stays the same after a reload.
-    pub fn key_on_disk(mark: u64) -> String {
-        format!("disk-{mark:016x}")
+    pub fn key_on_disk(hash: u64) -> String {
+        format!("disk-{hash:016x}")
     }
 
     /// Adds a record read from disk; returns its key, or the key of an identical record in the list.
     pub fn add_read(&mut self, name: &str, opened: Rc<Opened>) -> String {
-        self.add_opened(Self::key_on_disk(opened.mark), name, Origin::Disk, opened)
+        self.add_opened(Self::key_on_disk(opened.hash), name, Origin::Disk, opened)
     }
 
     /// Adds a record carried by a link; returns its key, or the key of an identical record in the list.
     pub fn add_carried(&mut self, name: &str, opened: Rc<Opened>) -> String {
-        self.add_opened(format!("link-{:016x}", opened.mark), name, Origin::Fragment, opened)
+        self.add_opened(format!("link-{:016x}", opened.hash), name, Origin::Fragment, opened)
     }
 
     fn add_opened(&mut self, key: String, name: &str, origin: Origin, opened: Rc<Opened>) -> String {
-        let same = |e: &&Entry| matches!(&e.state, State::Open(o) if o.mark == opened.mark);
+        let same = |e: &&Entry| matches!(&e.state, State::Open(o) if o.hash == opened.hash);
         if let Some(entry) = self.entries.iter().find(same) {
             return entry.key.clone();
         }
@@ -272,13 +272,13 @@ impl Library {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::library::open::open_marked;
+    use crate::library::open::open_hashed;
     use crate::testing::sample;
 
     fn opened(title: &str) -> Rc<Opened> {
         let mut value = sample();
         value["title"] = title.into();
-        open_marked(value.to_string().as_bytes()).unwrap()
+        open_hashed(value.to_string().as_bytes()).unwrap()
     }
 
     fn index(files: &[&str]) -> Index {
@@ -318,7 +318,7 @@ mod tests {
 
     #[test]
     fn a_record_that_is_written_anew_is_read_anew_and_shown_meanwhile() {
-        let entry = |file: &str, mark: &str| format!(r#"{{"file":"{file}","mark":"{mark}"}}"#);
+        let entry = |file: &str, etag: &str| format!(r#"{{"file":"{file}","mark":"{etag}"}}"#);
         let index = |entries: &[String]| Index::parse(&format!(r#"{{"records":[{}]}}"#, entries.join(","))).unwrap();
         let mut library = Library::default();
         library.add_index(index(&[entry("a.json", "1"), entry("b.json", "1")]));
@@ -339,7 +339,7 @@ mod tests {
         assert!(key.starts_with("link-") && library.get(&key).unwrap().origin == Origin::Fragment);
         assert_eq!((library.add_read("y.json", opened("one")), library.count_on_disk()), (key, 0));
         let disk = library.add_read("z.json", opened("two"));
-        assert_eq!((disk, library.count_on_disk()), (Library::key_on_disk(opened("two").mark), 1));
+        assert_eq!((disk, library.count_on_disk()), (Library::key_on_disk(opened("two").hash), 1));
     }
 
     #[test]

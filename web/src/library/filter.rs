@@ -38,22 +38,22 @@ impl Filter {
 mod tests {
     use super::*;
     use crate::library::Library;
-    use crate::library::open::open_marked;
+    use crate::library::open::open_hashed;
     use crate::testing::sample;
 
     #[test]
     fn records_are_found_by_their_words() {
         let mut library = Library::default();
-        let key = library.add_read("mine.json", open_marked(sample().to_string().as_bytes()).unwrap());
+        let key = library.add_read("mine.json", open_hashed(sample().to_string().as_bytes()).unwrap());
         let entry = library.get(&key).unwrap();
         let text = |text: &str| Filter { text: text.into(), ..Filter::default() }.keeps(entry);
         assert!(text("") && text("h200 REGRESSION") && text("mine.json") && text("passed the check"));
         assert!(!text("h100") && !text("regression softmax"));
-        let of = |experiment: &str, device: &str| {
+        let keeps = |experiment: &str, device: &str| {
             let filter = Filter { experiment: experiment.into(), device: device.into(), ..Filter::default() };
             filter.keeps(entry)
         };
-        assert!(of("regression", "") && of("", &entry.device) && of("regression", &entry.device));
-        assert!(!of("matmul", "") && !of("regression", "NVIDIA"));
+        assert!(keeps("regression", "") && keeps("", &entry.device) && keeps("regression", &entry.device));
+        assert!(!keeps("matmul", "") && !keeps("regression", "NVIDIA"));
     }
 }

@@ -25,7 +25,7 @@ pub struct Opened {
     /// The parsed record.
     pub run: Run,
     /// A hash of the file's bytes. Records cannot be compared directly, since a diverged training contains NaN.
-    pub mark: u64,
+    pub hash: u64,
     /// The file's text, if it may fit into a link.
     pub text: Option<String>,
 }
@@ -37,13 +37,13 @@ const MAX_LINKED: usize = 4 << 20;
 ///
 /// # Errors
 /// Returns an error, a sentence for the page's reader, if the bytes are not a record that the page can show.
-pub fn open_marked(bytes: &[u8]) -> Result<Rc<Opened>, String> {
+pub fn open_hashed(bytes: &[u8]) -> Result<Rc<Opened>, String> {
     let mut hasher = DefaultHasher::new();
     bytes.hash(&mut hasher);
     let run = open(bytes)?;
     let text = std::str::from_utf8(bytes).ok().filter(|t| t.len() <= MAX_LINKED);
     let text = text.map(|t| t.trim_start_matches('\u{feff}').to_owned());
-    Ok(Rc::new(Opened { run, mark: hasher.finish(), text }))
+    Ok(Rc::new(Opened { run, hash: hasher.finish(), text }))
 }
 
 /// Parses a record; refuses one that is larger than the page can show.

@@ -47,9 +47,9 @@ pub struct IndexEntry {
     /// `true` if the record belongs to the project.
     #[serde(default)]
     pub published: bool,
-    /// A mark that changes with the content, from a server whose records may change.
-    #[serde(default)]
-    pub mark: String,
+    /// A tag that changes with the content, from a server whose records may change.
+    #[serde(default, rename = "mark")]
+    pub etag: String,
 }
 
 /// A published record of the same experiment, to compare a reader's record with.
@@ -64,7 +64,7 @@ pub struct Beside {
 /// The index of the page's records.
 #[derive(Debug, Clone, PartialEq, Default, Deserialize)]
 pub struct Index {
-    /// The records of the index.
+    /// One entry for each record.
     pub records: Vec<IndexEntry>,
 }
 
@@ -278,10 +278,13 @@ mod tests {
     #[test]
     fn a_folder_s_index_is_its_records() {
         let index = br#"{"records":[{"file":"a b.json"},{"file":"../x.json"},{"file":"c#?.json"}]}"#;
-        let of = |address: &str| folder(address, index).unwrap();
-        assert_eq!(of("class/index.json?x=/"), ["class/a%20b.json", "class/c%23%3F.json"]);
-        assert_eq!(of("https://example.org/"), ["https://example.org/a%20b.json", "https://example.org/c%23%3F.json"]);
-        assert_eq!(of("index.json"), ["a%20b.json", "c%23%3F.json"]);
+        let files = |address: &str| folder(address, index).unwrap();
+        assert_eq!(files("class/index.json?x=/"), ["class/a%20b.json", "class/c%23%3F.json"]);
+        assert_eq!(
+            files("https://example.org/"),
+            ["https://example.org/a%20b.json", "https://example.org/c%23%3F.json"]
+        );
+        assert_eq!(files("index.json"), ["a%20b.json", "c%23%3F.json"]);
         for other in ["[]", "{", r#"{"schema":2,"records":[]}"#, "{}", "\u{0}"] {
             assert_eq!(folder("a/", other.as_bytes()), None, "{other}");
         }

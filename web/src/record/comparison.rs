@@ -56,7 +56,7 @@ pub struct Said {
     pub time: String,
     /// The ratio, such as "1.17× (1.16 to 1.18)"; empty if there is none.
     pub ratio: String,
-    /// The share of the own device's bound, such as "62 % of its bound"; empty between records of one device.
+    /// The share of the own device's bound, such as "62 % of its limit"; empty between records of one device.
     pub share: String,
     /// A caveat about the ratio, or the reason why there is no figure; empty for most cells.
     pub why: String,
@@ -99,15 +99,15 @@ mod tests {
     fn labels_are_the_readers_or_the_files_or_what_differs() {
         let (one, mut two) = (sample_run(), sample_run());
         two.created = "2026-12-24T18:30:00Z".into();
-        let of = |own: &[(&str, &str)], files: [&str; 2]| {
+        let labelled = |own: &[(&str, &str)], files: [&str; 2]| {
             let own = own.iter().map(|(k, l)| ((*k).to_owned(), (*l).to_owned())).collect();
             labels(&own, &[("a", files[0], &one), ("b", files[1], &two)])
         };
-        assert_eq!(of(&[], ["before.json", "after.json"]), ["before", "after"]);
-        assert_eq!(of(&[("b", "mine")], ["before.json", "after.json"]), ["before", "mine"]);
-        let same = of(&[], ["same.json", "same.json"]);
+        assert_eq!(labelled(&[], ["before.json", "after.json"]), ["before", "after"]);
+        assert_eq!(labelled(&[("b", "mine")], ["before.json", "after.json"]), ["before", "mine"]);
+        let same = labelled(&[], ["same.json", "same.json"]);
         assert!(same[1].contains("2026-12-24") && !same[1].contains("H200"), "{same:?}");
-        assert_eq!(of(&[("a", "x"), ("b", "x")], ["same.json", "same.json"]), ["x", "x (2)"]);
+        assert_eq!(labelled(&[("a", "x"), ("b", "x")], ["same.json", "same.json"]), ["x", "x (2)"]);
         let records: Vec<(&str, &str, &Run)> = (0..8).map(|_| ("k", "same.json", &one)).collect();
         let eight = labels(&BTreeMap::new(), &records);
         assert!(eight.iter().enumerate().all(|(i, l)| !eight[..i].contains(l) && !l.contains("H200")), "{eight:?}");
@@ -139,8 +139,9 @@ mod tests {
 
     #[test]
     fn a_chooser_names_the_type_once() {
-        let of = |label: &str| problem_label(&Problem::new(label, "s", vec![], warpbook_record::Dtype::Bf16));
-        assert_eq!([of("4096³ bf16"), of("5 M points")], ["4096³ bf16", "5 M points, bf16"]);
+        let chooser_label =
+            |label: &str| problem_label(&Problem::new(label, "s", vec![], warpbook_record::Dtype::Bf16));
+        assert_eq!([chooser_label("4096³ bf16"), chooser_label("5 M points")], ["4096³ bf16", "5 M points, bf16"]);
     }
 
     #[test]

@@ -43,7 +43,7 @@ fn record(run: &Run) -> Facts {
     facts
 }
 
-/// Facts of the first training with a logged course.
+/// Returns the facts of the first training with a logged course.
 fn training(run: &Run) -> Facts {
     let mut facts = Facts::new();
     let Some((log, course)) = run.train_logs.iter().find_map(|l| Some((l, l.course.as_deref()?))) else { return facts };

@@ -101,8 +101,8 @@ pub fn apart(problems: &[&Problem]) -> Option<[Vec<String>; 3]> {
 pub fn with_facet<'a>(problems: &[&'a Problem], now: &Problem, facet: usize, value: &str) -> Option<&'a Problem> {
     let of_now = facets(now);
     let alike = |p: &Problem| -> usize {
-        let of = facets(p);
-        (0..3).filter(|i| *i != facet && of[*i] == of_now[*i]).map(|i| [4, 2, 1][i]).sum()
+        let own = facets(p);
+        (0..3).filter(|i| *i != facet && own[*i] == of_now[*i]).map(|i| [4, 2, 1][i]).sum()
     };
     // `rev` makes the first of equally similar problems win.
     problems.iter().copied().filter(|p| facets(p)[facet] == value).rev().max_by_key(|p| alike(p))

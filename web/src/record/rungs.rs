@@ -87,9 +87,9 @@ mod tests {
     #[test]
     fn what_runs_a_rung_is_a_sentence() {
         let run = sample_run();
-        let of = |id: &str| runner(run.rung(id).unwrap());
-        assert_eq!(of("02_fused"), "Kernels: launched one after another on one stream.");
-        assert_eq!(of("04_fused_graph"), "Kernels: captured once as a CUDA graph and replayed.");
-        assert_eq!(of("pytorch_eager"), "Runs in another framework: PyTorch 2.11.0.");
+        let sentence = |id: &str| runner(run.rung(id).unwrap());
+        assert_eq!(sentence("02_fused"), "Kernels: launched one after another on one stream.");
+        assert_eq!(sentence("04_fused_graph"), "Kernels: captured once as a CUDA graph and replayed.");
+        assert_eq!(sentence("pytorch_eager"), "Runs in another framework: PyTorch 2.11.0.");
     }
 }

@@ -34,7 +34,7 @@ pub enum Tone {
 /// A cell of a table.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Cell {
-    /// The text of the cell.
+    /// The main line.
     pub text: String,
     /// A second, smaller line; usually empty.
     pub detail: String,
@@ -102,7 +102,7 @@ pub struct Sheet {
     pub title: String,
     /// The columns; the first one names the row.
     pub columns: Vec<Column>,
-    /// The rows.
+    /// The rows, in their order before the reader sorts them.
     pub rows: Vec<Row>,
     /// The table for a file, if another module builds it.
     pub file: Option<Table>,

@@ -7,7 +7,7 @@ const CONTEXT: usize = 3;
 /// The maximum number of pairs of lines to compare: a thousand changed lines in each file.
 const MAX_PAIRS: usize = 1_000_000;
 
-/// Which of the two sources contain a line.
+/// The sources, of the two, that contain a line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
     /// The line is in both sources.

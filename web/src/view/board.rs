@@ -99,7 +99,7 @@ fn opened_only(app: &App, send: &Send) -> Html {
         return html! {};
     }
     let change = send.reform(|on: bool| Msg::View(ViewMsg::OpenedOnly(on)));
-    tick_box("opened-only", "Without the lines of published records", app.link.opened_only, change)
+    tick_box("opened-only", "Hide published records", app.link.opened_only, change)
 }
 
 fn of_task(app: &App, send: &Send, task: &BoardTask<'_>, read: &[(&Entry, &Run)]) -> Html {
@@ -111,7 +111,7 @@ fn of_task(app: &App, send: &Send, task: &BoardTask<'_>, read: &[(&Entry, &Run)]
                 { ranking(send, task, read) }
             </div>
             <section class="sheet" id="unchecked">
-                <h2>{ "Without a check" }</h2>
+                <h2>{ "Not counted" }</h2>
                 if unchecked.is_empty() {
                     <p>{ "Every result was checked and is correct." }</p>
                 } else {
@@ -125,7 +125,7 @@ fn of_task(app: &App, send: &Send, task: &BoardTask<'_>, read: &[(&Entry, &Run)]
             </section>
             if !task.absent.is_empty() {
                 <section class="sheet">
-                    <h2>{ "Without this task" }</h2>
+                    <h2>{ "No result for this task" }</h2>
                     <p>{ listed(&task.absent) }</p>
                 </section>
             }

@@ -23,8 +23,8 @@ pub fn class(app: &App, send: &Send) -> Html {
             { grid(send, class, ranked) }
             { ranking(send, class, ranked) }
             <p class="hint">
-                { "Progress files are read here and not kept: after a reload, drop them again. A file of the same name renews a \
-                   person." }
+                { "Progress files are read here and not kept: after a reload, drop them again. A new file with the same name \
+                   replaces that person's progress." }
             </p>
         </section>
     }

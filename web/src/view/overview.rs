@@ -48,7 +48,7 @@ pub fn overview(app: &App, send: &Send) -> Html {
             { cards(app, send, "Your records", &group(0, false)) }
             { cards(app, send, "Experiments", &group(0, true)) }
             { table(app, send, ("Guide: two ways to do the same work", &["Pair", "Slow way", "Fast way", "Ratio", "Reason"]), &group(4, true)) }
-            { table(app, send, ("Trainings", &["Training", "Time", "Accuracy"]), &group(3, true)) }
+            { table(app, send, ("Training runs", &["Training", "Time", "Accuracy"]), &group(3, true)) }
         </section>
     }
 }

@@ -33,7 +33,7 @@ pub fn pass_on(app: &App, send: &Send) -> Html {
                 }
                 if chosen.is_some_and(|e| e.origin == Origin::Disk) {
                     <p class="hint">
-                        { "This record is on your disk only: to others the plain link shows nothing of it." }
+                        { "This record is on your disk only. Others who open the plain link will not see it." }
                     </p>
                 }
             </div>

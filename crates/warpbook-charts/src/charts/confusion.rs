@@ -13,7 +13,7 @@ pub struct Confusion<'a> {
     pub title: &'a str,
     /// Subtitle: the origin of the images, and the classifier.
     pub subtitle: &'a str,
-    /// The classes' names.
+    /// Names of the classes, in the order of the rows and columns.
     pub classes: &'a [String],
     /// Numbers of samples `[class][predicted class]`: a square matrix, row by row.
     pub counts: &'a [u64],

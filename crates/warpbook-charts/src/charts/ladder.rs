@@ -6,7 +6,7 @@ use crate::draw::{
 use crate::record::{
     Ceiling, LadderTable, Measure, OF_PEAK_MEMORY, RunnerKind, arithmetic_name, bound, claim, claim_of_memory, columns,
     debug_note, device, heading, joined, l2, label, least_memory, medians, name, names, of_bound, pass, peak_bytes,
-    policy_note, usable, verdict,
+    policy_note, quoted, usable, verdict,
 };
 use std::collections::HashSet;
 use warpbook_record::{Column, LadderRow, Measurement, Outcome, Problem, Quantity, Run, Runner};
@@ -193,14 +193,14 @@ impl Ladder<'_> {
         ceiling.into_iter().chain(library).chain(guess).collect()
     }
 
-    /// Returns the share of its bound that a rung reaches, such as "62 % of shared memory's bound".
+    /// Returns the share of its bound that a rung reaches, such as "62 % of the shared memory limit".
     fn note(&self, row: &LadderRow<'_>) -> String {
         if row.measurement.does_less() {
             let share = row.measurement.operations() as f64 / self.problem.flops as f64;
             return format!("another algorithm: {} of the operations", percent(share));
         }
         let bound = bound(self.run, row).filter(|_| self.measure.is_timed());
-        bound.map_or(String::new(), |(b, f)| of_bound(&b, f))
+        bound.map_or(String::new(), |(b, f)| of_bound(&b, row.measurement.arithmetic_type(), f))
     }
 
     /// Returns the reason why a rung exceeds the ceiling of the problem or its own bound; empty if it exceeds neither.
@@ -211,15 +211,18 @@ impl Ladder<'_> {
         let m = row.measurement;
         let ours = self.run.on_device(m);
         let least =
-            "beyond the measured ceilings, which the lab's best kernels reached and which are no limits of the device";
+            "Faster than the measured ceilings, which the lab's best kernels reached: the device can exceed them.";
         if let Some(c) = self.ceiling().filter(|c| us < c.us && ours) {
             let moved = c.level.and_then(|level| m.traffic.iter().find(|t| t.level == level)).map(|t| t.bytes);
             let counted = !m.traffic.is_empty();
             return match c.level {
-                _ if m.does_less() => "beyond the ceiling, as it does less of the work".into(),
+                _ if m.does_less() => "Faster than the ceiling, because it does less of the work.".into(),
                 Some(level) if counted && moved.unwrap_or(0) < self.problem.bytes => {
                     let share = percent(moved.unwrap_or(0) as f64 / self.problem.bytes as f64);
-                    format!("beyond the ceiling, as it moves {share} of those bytes through {}", level.label())
+                    let level = level.label();
+                    format!(
+                        "Faster than the {level} ceiling, because only {share} of the work's bytes go through {level}."
+                    )
                 }
                 _ => least.into(),
             };
@@ -486,9 +489,9 @@ impl Ladder<'_> {
         let least = || least_memory(run, self.problem, |_| true).map(|(m, _)| m);
         let best = if timed { run.fastest(self.problem) } else { least() };
         let best = match best.and_then(|m| Some((m, usable(m.median_us())?))) {
-            Some((m, us)) if !timed => format!("the least is {} with {}", name(run, &m.rung), self.relative(m, us)),
-            Some((m, us)) if self.is_alone => format!("{} with {}", name(run, &m.rung), self.relative(m, us)),
-            Some((m, us)) => format!("the fastest is {} with {}", name(run, &m.rung), self.relative(m, us)),
+            Some((m, us)) if !timed => format!("the least is {} with {}", quoted(run, &m.rung), self.relative(m, us)),
+            Some((m, us)) if self.is_alone => format!("{} with {}", quoted(run, &m.rung), self.relative(m, us)),
+            Some((m, us)) => format!("the fastest is {} with {}", quoted(run, &m.rung), self.relative(m, us)),
             None if drawn.is_empty() => "none has a valid figure".to_owned(),
             None => "none that does all of the work has a valid figure".to_owned(),
         };
@@ -504,22 +507,22 @@ impl Ladder<'_> {
         )
     }
 
-    /// Returns a figure such as "2.94 ms (18.1× as fast as Naive)", or "652 TFLOP/s (94 % of cuBLAS)"; no rung is compared with itself.
+    /// Returns a figure such as "2.94 ms (18.1× as fast as “Naive”)", or "652 TFLOP/s (94 % of “cuBLAS”)"; no rung is compared with itself.
     fn relative(&self, m: &Measurement, us: f64) -> String {
         let (shown, second) = self.figures(m, us);
         let reference = match (self.measure.quantity, &self.baseline) {
             (Quantity::SpeedUp, _) => second,
             (Quantity::Time, Some((name, base))) if *base != us => {
-                second.map(|times| format!("{times} as fast as {name}"))
+                second.map(|times| format!("{times} as fast as “{name}”"))
             }
             (Quantity::Time, _) => None,
             (Quantity::PeakMemory, _) => {
-                let reference = self.baseline_bytes().map(|(rung, _)| name(self.run, rung));
+                let reference = self.baseline_bytes().map(|(rung, _)| quoted(self.run, rung));
                 second.zip(reference).map(|(share, reference)| format!("{share} of {reference}"))
             }
             _ => second
                 .filter(|_| self.library.is_some_and(|l| l.0.rung != m.rung))
-                .map(|share| format!("{share} of {}", self.library_name())),
+                .map(|share| format!("{share} of “{}”", self.library_name())),
         };
         reference.map_or_else(|| shown.clone(), |reference| format!("{shown} ({reference})"))
     }

@@ -103,7 +103,7 @@ const COPIES: &str = "copies";
 const KERNELS: &str = "kernels";
 
 /// Returns the finding: the share of its time in which a rung has no work on the device, or in any lane if there are
-/// several devices or ranks. Of many rungs the first two are named. Where only the host was recorded, it has its time.
+/// several devices or ranks. Of many rungs the first two are named. If only the host was recorded, the finding is its time.
 fn claim(rungs: &[(String, &[&Span])]) -> String {
     let shown = &rungs[..rungs.len().min(2)];
     let one_device = |(_, spans): &(String, &[&Span])| spans.iter().all(|s| s.stream == HOST || is_number(&s.stream));

@@ -52,7 +52,6 @@ impl Options {
     }
 }
 
-/// A lane of an SM.
 struct SmLane {
     sm: u64,
     error_ns: f64,
@@ -62,7 +61,6 @@ struct SmLane {
     runs: Vec<(Option<usize>, u64, u64)>,
 }
 
-/// A lane of a warp.
 struct WarpLane<'x> {
     name: String,
     spans: Vec<PhaseSpan<'x>>,

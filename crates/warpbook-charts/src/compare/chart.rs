@@ -123,7 +123,7 @@ impl<'c, 'a> Drawing<'c, 'a> {
     fn draw_heads(&self, canvas: &Canvas<'_>, y: f64) -> Drawn {
         let text = if self.of.runs.len() == 2 {
             let shares = devices_differ(&self.of.runs);
-            if shares { "time, ratio, shares of the own bounds" } else { "time, and the ratio" }.to_owned()
+            if shares { "time, ratio, % of own limit" } else { "time, and the ratio" }.to_owned()
         } else {
             format!("time: {}", self.of.labels[0])
         };
@@ -251,10 +251,15 @@ impl<'c, 'a> Drawing<'c, 'a> {
         let medians = medians(measured().map(|m| m.1));
         let normalised = if comparison.is_normalised { "drift taken out" } else { "" };
         let sentences: Vec<String> = (1..comparison.runs.len()).map(|i| comparison.sentence(i)).collect();
+        let topic = format!("{}: {} compared", heading(comparison.runs[0]), counted(comparison.runs.len(), "record"));
+        let (title, topic) = match comparison.runs.len() {
+            2 => (comparison.finding(1), topic),
+            _ => (topic, String::new()),
+        };
         Frame {
             width: self.width,
-            title: format!("{}: {} compared", heading(comparison.runs[0]), counted(comparison.runs.len(), "record")),
-            subtitle: joined([devices.as_str(), &label, &medians, l2(comparison.runs[0]), normalised]),
+            title,
+            subtitle: joined([topic.as_str(), &devices, &label, &medians, l2(comparison.runs[0]), normalised]),
             description: format!(
                 "Ratios of the times of the same rungs on {devices}, {label}. {}",
                 sentences.join(" ")
@@ -277,7 +282,7 @@ impl<'c, 'a> Drawing<'c, 'a> {
         notes.push(format!("Grey: within noise, ± {} around 1×. Lines: 95 % intervals from the samples.", threshold()));
         if devices_differ(&comparison.runs) {
             notes.push(format!(
-                "The records are of different devices: {devices}. Percents are shares of the bound that each device's own ceilings set."
+                "The records are of different devices: {devices}. Percentages are relative to each device's own limit."
             ));
         }
         let alone: Vec<String> = comparison

@@ -24,7 +24,7 @@ use warpbook_record::{Measurement, Problem, Run};
 /// Maximum number of records in one comparison; there are no colours and markers for more.
 pub const MAX_RECORDS: usize = 8;
 
-/// How a rung's result for a problem compares with its result in the first of the compared records.
+/// A rung's result for a problem, compared with its result in the first of the compared records.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Verdict {
     /// Faster than in the first record, beyond noise.
@@ -97,10 +97,10 @@ pub struct ComparedRow<'a> {
 }
 
 impl ComparedCell<'_> {
-    /// Returns the share of the own device's bound, such as "62 % of its bound"; `None` between records of one device.
+    /// Returns the share of the own device's bound, such as "62 % of its limit"; `None` between records of one device.
     #[must_use]
     pub fn share_in_words(&self) -> Option<String> {
-        Some(format!("{} of its bound", percent(self.share?)))
+        Some(format!("{} of its limit", percent(self.share?)))
     }
 }
 

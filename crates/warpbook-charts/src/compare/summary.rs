@@ -31,6 +31,13 @@ impl Counts {
             Verdict::ALL.iter().filter(|v| self.count(**v) > 0).map(|v| format!("{} {}", self.count(*v), v.label()));
         phrases.collect::<Vec<_>>().join(", ")
     }
+
+    fn in_words(&self) -> String {
+        match self.sentence() {
+            none if none.is_empty() => "none of Warpbook's rungs has a figure in both".to_owned(),
+            some => some,
+        }
+    }
 }
 
 /// The drift of the rungs that did not change.
@@ -104,16 +111,19 @@ impl<'a> Comparison<'a> {
         Some(Drift { factor: exp(median), furthest: exp(furthest), names, foreign })
     }
 
+    /// Returns the finding of a comparison with the first record, by their labels: "mine against published: 1 faster, 1
+    /// slower, 10 within noise".
+    pub(super) fn finding(&self, record: usize) -> String {
+        format!("{} against {}: {}", self.labels[record], self.labels[0], self.counts(record).in_words())
+    }
+
     /// Compares a record with the first in a sentence, by their labels: "mine against published: Fused 1.25× as fast,
     /// On the chip 0.74×; 1 faster, 1 slower, 10 within noise; the reference (cuBLAS) drifted by 17 % (faster)."
     #[must_use]
     pub fn sentence(&self, record: usize) -> String {
         let counts = self.counts(record);
         let mut parts: Vec<String> = self.movers(record).into_iter().collect();
-        parts.push(match counts.sentence() {
-            none if none.is_empty() => "none of Warpbook's rungs has a figure in both".to_owned(),
-            some => some,
-        });
+        parts.push(counts.in_words());
         if counts.moved_unchanged > 0 {
             let n = counts.moved_unchanged;
             let all = counts.count(Verdict::Improved) + counts.count(Verdict::Worse);

@@ -1,9 +1,9 @@
 //! The changes from rung to rung of a ladder: which rung a rung is compared with, and the gain over it.
 
 use crate::draw::text::words::{percent, time, times};
-use crate::record::names::{label, name};
+use crate::record::names::{label, quoted};
 use crate::record::noise::Ratio;
-use crate::record::verdict::{bound_name, excess_reason, of_bound, usable, verdict};
+use crate::record::verdict::{bound_name, of_bound, usable, verdict};
 use warpbook_record::{Bound, KernelSpec, KernelStats, Measurement, Problem, Run, Rung, Runner};
 
 /// Returns the rung that another is compared with for a problem: the rung that it is a variant of, or else an earlier
@@ -101,12 +101,12 @@ fn way(rung: &Rung) -> Way {
     }
 }
 
-/// Describes the gain of a rung over [`rung_before`] in a sentence: "Warp tile: 1.42× as fast as Vectorised (412 µs →
-/// 290 µs), 31 % → 44 % of arithmetic's bound." [`noise_rule`](crate::noise_rule) decides whether it is faster. For a
+/// Describes the gain of a rung over [`rung_before`] in a sentence: "“Warp tile” is 1.42× as fast as “Vectorised” (412 µs
+/// → 290 µs), 31 % → 44 % of the fp32 arithmetic limit." [`noise_rule`](crate::noise_rule) decides whether it is faster. For a
 /// rung without a valid figure the sentence gives the reason.
 #[must_use]
 pub fn gain_caption(run: &Run, problem: &Problem, rung: &str) -> String {
-    let title = name(run, rung);
+    let title = quoted(run, rung);
     let Some(m) = run.measurement(rung, problem) else {
         return format!("{title} was not measured at {}.", label(problem));
     };
@@ -114,36 +114,39 @@ pub fn gain_caption(run: &Run, problem: &Problem, rung: &str) -> String {
         Ok(us) => us,
         Err(why) => return format!("{title}: {}.", why.trim_end_matches('.')),
     };
+    let dtype = m.arithmetic_type();
     let alone = || {
-        let share = share(run, m).map_or(String::new(), |(b, share)| format!(", {}", of_bound(&b, share)));
+        let share = share(run, m).map_or(String::new(), |(b, share)| format!(", {}", of_bound(&b, dtype, share)));
         format!("{title}: {}{share}", time(us))
     };
     let Some(before) = rung_before(run, problem, rung) else {
         return format!("{}. It is the first of its kind.", alone());
     };
-    let other = name(run, &before.id);
+    let other = quoted(run, &before.id);
     let figure = run.measurement(&before.id, problem).and_then(|m| Some((m, verdict(run, m).ok()?)));
     let Some((old, old_us)) = figure else {
         return format!("{}. {other}, the rung before it, has no valid figure at {}.", alone(), label(problem));
     };
     let much = match Ratio::between(&old.samples_us, &m.samples_us) {
-        Some(ratio) if !ratio.is_faster() && !ratio.is_slower() => format!("as fast as {other} within noise"),
-        _ if us > old_us => format!("{} the time of {other}", times(us / old_us)),
-        _ => format!("{} as fast as {other}", times(old_us / us)),
+        Some(ratio) if !ratio.is_faster() && !ratio.is_slower() => format!("is as fast as {other} within noise"),
+        _ if us > old_us => format!("takes {} the time of {other}", times(us / old_us)),
+        _ => format!("is {} as fast as {other}", times(old_us / us)),
     };
     let shares = match (share(run, old), share(run, m)) {
-        (Some((a, x)), Some((b, y))) if a.level == b.level => {
-            format!(", {} → {} of {}{}", percent(x), percent(y), bound_name(&b), excess_reason(&b, y))
+        (Some((a, x)), Some((b, y))) if bound_name(&a, old.arithmetic_type()) == bound_name(&b, dtype) => {
+            format!(", {} → {}", percent(x), of_bound(&b, dtype, y))
         }
-        (Some((a, x)), Some((b, y))) => format!(", {} → {}", of_bound(&a, x), of_bound(&b, y)),
-        (None, Some((b, y))) => format!(", {}", of_bound(&b, y)),
+        (Some((a, x)), Some((b, y))) => {
+            format!(", {} → {}", of_bound(&a, old.arithmetic_type(), x), of_bound(&b, dtype, y))
+        }
+        (None, Some((b, y))) => format!(", {}", of_bound(&b, dtype, y)),
         (_, None) => String::new(),
     };
     let less = match m.does_less() {
         true => format!(" It does {} of the operations.", percent(m.operations() as f64 / problem.flops as f64)),
         false => String::new(),
     };
-    format!("{title}: {much} ({} → {}){shares}.{less}", time(old_us), time(us))
+    format!("{title} {much} ({} → {}){shares}.{less}", time(old_us), time(us))
 }
 
 fn share(run: &Run, m: &Measurement) -> Option<(Bound, f64)> {

@@ -1,10 +1,10 @@
 //! The headline of a record: the first sentence and figures that a reader sees.
 
 use crate::draw::clean;
-use crate::draw::text::words::{counted, memory, percent, possessive, significant, time, times};
+use crate::draw::text::words::{bytes, counted, memory, percent, possessive, short, significant, time, times};
 use crate::record::ladder_table::sample;
 use crate::record::measure::{Measure, peak_bytes};
-use crate::record::names::{label, name};
+use crate::record::names::{label, name, quoted};
 use crate::record::verdict::{bound_name, divergence, excess_reason, of_bound, usable, verdict};
 use warpbook_record::{Measurement, Outcome, Problem, Quantity, Run, Runner, TrainLog};
 
@@ -155,15 +155,15 @@ fn of_own(run: &Run) -> Option<String> {
     let timed = sound.filter_map(|m| Some((m, usable(m.median_us())?)));
     let Some((m, us)) = timed.min_by(|a, b| a.1.total_cmp(&b.1)) else {
         let why = verdict(run, first).err().unwrap_or_default();
-        return Some(format!("{} does not count at {}: {why}.", name(run, &first.rung), label(problem)));
+        return Some(format!("{} does not count at {}: {why}.", quoted(run, &first.rung), label(problem)));
     };
     let base = run.rung(&m.rung).and_then(|r| r.variant_of.as_deref());
-    let of_base = base.and_then(|id| Some((name(run, id), usable(run.measurement(id, problem)?.median_us())?)));
+    let of_base = base.and_then(|id| Some((quoted(run, id), usable(run.measurement(id, problem)?.median_us())?)));
     let against = of_base.map_or(String::new(), |(base, base_us)| match base_us / us {
         ratio if ratio >= 1.0 => format!(", {} as fast as {base}", times(ratio)),
         ratio => format!(", {} the time of {base}", times(1.0 / ratio)),
     });
-    Some(format!("{} at {}: {}{against}. Its result passed the check.", name(run, &m.rung), label(problem), time(us)))
+    Some(format!("{} at {}: {}{against}. Its result passed the check.", quoted(run, &m.rung), label(problem), time(us)))
 }
 
 /// Describes a record's slow and fast way, with the memory of both if it differs, and the reason.
@@ -172,9 +172,10 @@ fn of_pair(run: &Run, problem: &Problem) -> Option<Headline> {
     let (slow_us, fast_us) = (usable(slow.median_us())?, usable(fast.median_us())?);
     let [slow_name, fast_name] = [slow, fast].map(|m| name(run, &m.rung));
     let ratio = times(slow_us / fast_us);
-    let sentence = format!("With {}, “{fast_name}” is {ratio} as fast as “{slow_name}”.", label(problem));
+    let with = shortened(&label(problem));
+    let sentence = format!("With {with}, “{fast_name}” is {ratio} as fast as “{slow_name}”.");
     let held = fast.peak_bytes.zip(slow.peak_bytes).filter(|(a, b)| a != b).map(|(a, b)| {
-        let [a, b] = [a, b].map(|bytes| memory(bytes as f64));
+        let [a, b] = [a, b].map(bytes);
         format!("“{fast_name}” holds {a} of the device's memory, and “{slow_name}” {b}.")
     });
     let reason = Some(clean(&run.descriptor.reason)).filter(|reason| !reason.is_empty());
@@ -189,6 +190,17 @@ fn of_pair(run: &Run, problem: &Problem) -> Option<Headline> {
     Some(Headline { rung: fast.rung.clone(), sentence, more: more.join(" "), tiles })
 }
 
+/// Shortens a large number at the start of a label: "512 MiB walked through" for "524288 KiB walked through", and
+/// "4 M elements" for "4194304 elements".
+fn shortened(label: &str) -> String {
+    let found = label.split_once(' ').and_then(|(n, unit)| Some((n.parse::<u64>().ok()?, unit)));
+    match found.map(|(n, unit)| (n, unit, unit.strip_prefix("KiB"))) {
+        Some((n, _, Some(rest))) => format!("{}{rest}", bytes(n.saturating_mul(1024))),
+        Some((n, unit, None)) if n > 0 && n.is_multiple_of(1 << 20) => format!("{} M {unit}", n >> 20),
+        _ => label.to_owned(),
+    }
+}
+
 /// Returns the slow and the fast way, if the record names both and both have a figure.
 fn named_pair<'a>(run: &'a Run, problem: &Problem) -> Option<(&'a Measurement, &'a Measurement)> {
     let (slow, fast) = run.slow_and_fast(problem)?;
@@ -198,7 +210,8 @@ fn named_pair<'a>(run: &'a Run, problem: &Problem) -> Option<(&'a Measurement, &
 /// Makes the tile for the share of the bound that a measurement reached.
 fn bound_tile(run: &Run, m: &Measurement) -> Option<HeadlineTile> {
     let (bound, share) = run.bound(m).zip(run.fraction_of_bound(m)).filter(|(_, share)| share.is_finite())?;
-    Some(HeadlineTile::new("% of bound", percent(share), bound_name(&bound) + excess_reason(&bound, share)))
+    let name = bound_name(&bound, m.arithmetic_type());
+    Some(HeadlineTile::new("% of bound", percent(share), name + excess_reason(&bound, share)))
 }
 
 /// Makes the tile for the check of a sound measurement, which always passed.
@@ -224,7 +237,10 @@ fn of_measurement(run: &Run, problem: &Problem, fastest: &Measurement, us: f64) 
     let is_alone = sound.filter(|row| usable(row.measurement.median_us()).is_some()).count() < 2;
     let (of_tile, verb) = if is_alone { ("Result", "") } else { ("Fastest", FASTEST) };
     let mut tiles = vec![HeadlineTile::new(of_tile, figure.clone(), title.clone())];
-    let mut sentence = format!("“{title}”{verb}: {figure}");
+    let mut sentence = match goal(problem) {
+        Some((goal, from)) => format!("“{title}” reaches {goal} in {} from {from}", time(us)),
+        None => format!("“{title}”{verb}: {figure}"),
+    };
     let mut more = Vec::new();
     let mut ratios = Vec::new();
     for (kind, other, ratio) in against(run, problem, fastest, us) {
@@ -239,7 +255,7 @@ fn of_measurement(run: &Run, problem: &Problem, fastest: &Measurement, us: f64) 
     sentence += ".";
     let bound = run.bound(fastest).zip(run.fraction_of_bound(fastest)).filter(|(_, share)| share.is_finite());
     if let Some((bound, share)) = bound {
-        more.push(format!("It reaches {}.", of_bound(&bound, share)));
+        more.push(format!("It runs at {}.", of_bound(&bound, fastest.arithmetic_type(), share)));
     }
     tiles.extend(bound_tile(run, fastest));
     // Only sound measurements are compared, so this check has passed.
@@ -248,12 +264,23 @@ fn of_measurement(run: &Run, problem: &Problem, fastest: &Measurement, us: f64) 
     }
     tiles.extend(check_tile(fastest));
     if let Some((mean, _)) = fastest.accuracy() {
-        let (mean, over) =
-            (format!("{:.2} %", mean * 100.0), format!("mean of {} {}", fastest.test.len(), sample(run)));
+        let (mean, over) = (in_percent(mean), format!("mean of {} {}", fastest.test.len(), sample(run)));
         more.push(format!("Its accuracy is {mean}, the {over}."));
         tiles.push(HeadlineTile::new(ACCURACY, mean, over));
     }
     Headline { rung: fastest.rung.clone(), sentence, more: more.join(" "), tiles }
+}
+
+/// Returns the goal of a training to an accuracy, such as "90 % on CIFAR-10", and where its time begins, such as "the start
+/// of a process". Returns `None` for other work.
+fn goal(problem: &Problem) -> Option<(String, String)> {
+    let (accuracy, data) = (problem.real("accuracy")?, clean(problem.text("data")?));
+    let data = data.split_once(", ").map_or_else(|| data.clone(), |(set, note)| format!("{set} ({note})"));
+    Some((format!("{} % on {data}", short(accuracy)), clean(problem.text("from")?)))
+}
+
+fn in_percent(accuracy: f64) -> String {
+    format!("{:.2} %", accuracy * 100.0)
 }
 
 /// Returns the rungs that the fastest is compared with: the kind, the rung, and the speed-up.
@@ -277,47 +304,44 @@ fn against(run: &Run, problem: &Problem, fastest: &Measurement, us: f64) -> Vec<
     found
 }
 
-/// Returns the finding for a problem's rungs, such as "On the chip: 5.7× as fast as PyTorch's best"; `None` without a
+/// Returns the finding for a problem's rungs, such as "“On the chip” is 5.7× as fast as PyTorch's best"; `None` without a
 /// valid figure.
 pub(crate) fn claim(run: &Run, problem: &Problem) -> Option<String> {
     if let Some((slow, fast)) = named_pair(run, problem) {
         let ratio = usable(slow.median_us())? / usable(fast.median_us())?;
-        return Some(format!("{}: {} as fast as {}", name(run, &fast.rung), times(ratio), name(run, &slow.rung)));
+        let [slow, fast] = [slow, fast].map(|m| quoted(run, &m.rung));
+        return Some(format!("{fast} is {} as fast as {slow}", times(ratio)));
     }
     let (fastest, us) = run.fastest(problem).and_then(|m| Some((m, usable(m.median_us())?)))?;
-    let title = name(run, &fastest.rung);
+    let title = quoted(run, &fastest.rung);
     let Some((kind, other, ratio)) = against(run, problem, fastest, us).into_iter().next() else {
-        return Some(format!("{title}: {}", time(us)));
+        return Some(match fastest.accuracy() {
+            Some((mean, _)) => format!("{title} reaches {} in {}", in_percent(mean), time(us)),
+            None => format!("{title} takes {}", time(us)),
+        });
     };
     let framework = run.fastest_of(problem, |r| matches!(r.runner, Runner::External(_)));
     let framework = framework.and_then(|(m, _)| run.rung(&m.rung)?.framework()).map(without_version);
     let other = match framework.filter(|_| kind == VS_FRAMEWORKS) {
         Some(framework) if !framework.is_empty() => format!("{} best", possessive(&framework)),
-        _ => other,
+        _ => format!("“{other}”"),
     };
     Some(match ratio {
-        r if r < 1.005 => format!("{title}: as fast as {other}"),
-        r => format!("{title}: {} as fast as {other}", times(r)),
+        r if r < 1.005 => format!("{title} is as fast as {other}"),
+        r => format!("{title} is {} as fast as {other}", times(r)),
     })
 }
 
-/// Returns the finding for memory, such as "fp16 takes 94 % of fp32's memory": the lowest memory of these rungs
+/// Returns the finding for memory, such as "“fp16” takes 94 % of the memory of “fp32”": the lowest memory of these rungs
 /// compared with the baseline. Returns `None` if no memory was counted.
 pub(crate) fn claim_of_memory(run: &Run, problem: &Problem, among: impl Fn(&str) -> bool) -> Option<String> {
     let (least, bytes) = least_memory(run, problem, &among)?;
-    let title = name(run, &least.rung);
+    let title = quoted(run, &least.rung);
     let baseline = run.baseline(problem).filter(|m| m.rung != least.rung && among(&m.rung));
-    Some(match baseline.and_then(|m| Some((name(run, &m.rung), peak_bytes(m)?))) {
+    Some(match baseline.and_then(|m| Some((quoted(run, &m.rung), peak_bytes(m)?))) {
         // Rounding to whole percents would give 100 %.
         Some((other, of)) if bytes >= 0.995 * of => format!("{title} takes as much memory as {other}"),
-        Some((other, of)) => {
-            // A name that ends in a bracket gets no possessive ending.
-            let memory = match other.ends_with(')') {
-                true => format!("the memory of {other}"),
-                false => format!("{} memory", possessive(&other)),
-            };
-            format!("{title} takes {} of {memory}", percent(bytes / of))
-        }
+        Some((other, of)) => format!("{title} takes {} of the memory of {other}", percent(bytes / of)),
         None => format!("{title} takes the least memory: {}", memory(bytes)),
     })
 }

@@ -18,8 +18,8 @@ pub(crate) use kind::{RunnerKind, is_library, is_own};
 pub(crate) use ladder_table::{LadderTable, columns};
 pub(crate) use measure::{Measure, OF_PEAK_MEMORY, peak_bytes, spread};
 pub(crate) use names::{
-    MAX_LABEL, device, devices, heading, joined, label, line_label, name, names, pass, record_labels, size_label,
-    size_number,
+    MAX_LABEL, device, devices, heading, joined, label, line_label, name, names, pass, quoted, record_labels,
+    size_label, size_number,
 };
 pub(crate) use noise::{Error, LogMedian, Ratio, THRESHOLD, sum, threshold};
 pub(crate) use timing::{debug_note, l2, l2_state, median_of, medians, policy_note, timing_note};

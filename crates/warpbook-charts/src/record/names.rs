@@ -21,6 +21,11 @@ pub(crate) fn name(run: &Run, id: &str) -> String {
     names(run, id).0
 }
 
+/// Returns a rung's title in quotation marks, for a sentence.
+pub(crate) fn quoted(run: &Run, id: &str) -> String {
+    format!("“{}”", name(run, id))
+}
+
 /// Returns the record's heading, short enough to leave room for more text in a title.
 pub(crate) fn heading(run: &Run) -> String {
     let title = clean(&run.title);

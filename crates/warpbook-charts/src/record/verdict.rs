@@ -1,6 +1,6 @@
 //! Verdicts on a measurement: its validity, its distance from the bound, and the ceilings of a device.
 
-use crate::draw::text::words::{bandwidth, percent, possessive, rate, significant};
+use crate::draw::text::words::{bandwidth, percent, rate, significant};
 use crate::draw::{ChartError, clean};
 use crate::record::names::label;
 use warpbook_record::{Bound, Dtype, LadderRow, Measurement, MemoryLevel, Outcome, Problem, Run, TrainLog};
@@ -26,9 +26,10 @@ pub(crate) fn verdict(run: &Run, m: &Measurement) -> Result<f64, String> {
     }
 }
 
-/// Returns the share of a rung's bound that was reached, such as "62 % of shared memory's bound".
-pub(crate) fn of_bound(bound: &Bound, share: f64) -> String {
-    format!("{} of {}{}", percent(share), bound_name(bound), excess_reason(bound, share))
+/// Returns the share of a bound that was reached, such as "62 % of the fp32 arithmetic limit". `dtype` is the type of the
+/// arithmetic.
+pub(crate) fn of_bound(bound: &Bound, dtype: Dtype, share: f64) -> String {
+    format!("{} of the {}{}", percent(share), bound_name(bound, dtype), excess_reason(bound, share))
 }
 
 /// Explains, in brackets, how a rung exceeded a memory's bandwidth: some bytes came from a nearer cache.
@@ -37,9 +38,13 @@ pub fn excess_reason(bound: &Bound, share: f64) -> &'static str {
     if backed_by_cache && share > 1.02 { " (cached in part)" } else { "" }
 }
 
-/// Returns the bound's name, such as "shared memory's bound".
-pub(crate) fn bound_name(bound: &Bound) -> String {
-    format!("{} bound", possessive(bound.label()))
+/// Returns the bound's name, such as "shared memory limit" or "fp32 arithmetic limit".
+pub(crate) fn bound_name(bound: &Bound, dtype: Dtype) -> String {
+    match bound.level {
+        None => format!("{} limit", arithmetic_name(dtype)),
+        Some(MemoryLevel::Registers) => "register limit".into(),
+        Some(_) => format!("{} limit", bound.label().trim_start_matches("the ")),
+    }
 }
 
 /// The shortest time that the measured ceilings allow for a problem.

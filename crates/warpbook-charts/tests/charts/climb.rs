@@ -79,20 +79,20 @@ fn a_caption_says_what_a_rung_brought() {
     let caption = |run: &Run, rung: &str| gain_caption(run, &p, rung);
     assert_eq!(
         caption(&run, "02_fused"),
-        "Fused: 4.41× as fast as Unfused (13.9 ms → 3.15 ms), 10 % → 44 % of DRAM's bound."
+        "“Fused” is 4.41× as fast as “Unfused” (13.9 ms → 3.15 ms), 10 % → 44 % of the DRAM limit."
     );
     assert_eq!(
         caption(&run, "03_fused_streams"),
-        "Fused over streams: 2.29× the time of Fused, staged (3.29 ms → 7.54 ms), 42 % → 18 % of DRAM's bound."
+        "“Fused over streams” takes 2.29× the time of “Fused, staged” (3.29 ms → 7.54 ms), 42 % → 18 % of the DRAM limit."
     );
-    assert_eq!(caption(&run, "cpu_1_thread"), "CPU, one thread: 3.99 s. It is the first of its kind.");
-    assert_eq!(caption(&run, "none"), "none was not measured at 5 M points, 200 epochs.");
+    assert_eq!(caption(&run, "cpu_1_thread"), "“CPU, one thread”: 3.99 s. It is the first of its kind.");
+    assert_eq!(caption(&run, "none"), "“none” was not measured at 5 M points, 200 epochs.");
     // Rungs with equal samples show no change.
     let samples = run.measurement("02_fused", &p).unwrap().samples_us.clone();
     let at = run.measurements.iter().position(|m| m.rung == "02b_fused_staged" && m.problem == p).unwrap();
     run.measurements[at].samples_us = samples;
     assert!(
-        caption(&run, "02b_fused_staged").contains("as fast as Fused within noise"),
+        caption(&run, "02b_fused_staged").contains("as fast as “Fused” within noise"),
         "{}",
         caption(&run, "02b_fused_staged")
     );
@@ -100,7 +100,7 @@ fn a_caption_says_what_a_rung_brought() {
     assert!(caption(&run, "02b_fused_staged").ends_with(" It does 10 % of the operations."));
     assert_eq!(before(&run, "03_fused_streams").as_deref(), Some("02_fused"), "one that does less is no step");
     forget(&mut run, "02_fused");
-    assert_eq!(caption(&run, "02_fused"), "Fused: skipped: it needs another GPU.");
+    assert_eq!(caption(&run, "02_fused"), "“Fused”: skipped: it needs another GPU.");
     forget(&mut run, "01_unfused");
     let only = caption(&run, "02b_fused_staged");
     assert!(only.ends_with("the rung before it, has no valid figure at 5 M points, 200 epochs."), "{only}");

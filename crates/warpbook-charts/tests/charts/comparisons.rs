@@ -71,6 +71,9 @@ fn rows_are_judged_counted_and_put_in_a_sentence() {
         ),
         "{said}"
     );
+    let compared = Comparison::from_runs(&[&one, &two]).unwrap().at(&p);
+    let title = draw().comparison(&compared, false).unwrap().title;
+    assert!(title.starts_with("record 2 against record 1: 1 faster, 1 slower, "), "{title}");
     let all = Comparison::from_runs(&[&one, &two]).unwrap().sentence(1);
     assert!(all.contains("Naive 2.00× as fast at ") && all.contains(" more; "), "several problems are named: {all}");
     // A difference of 2 % is within noise.
@@ -262,11 +265,11 @@ fn two_devices_are_compared_by_shares_of_their_own_bounds() {
     assert!(shares > 5, "{shares}");
     let on_chip = comparison.rows.iter().find(|r| r.rung == "06_on_chip").unwrap();
     let words = [0, 1].map(|i| on_chip.cells[i].share_in_words().unwrap());
-    assert!(words.iter().all(|w| w.ends_with(" % of its bound")) && words[0] != words[1], "{words:?}");
+    assert!(words.iter().all(|w| w.ends_with(" % of its limit")) && words[0] != words[1], "{words:?}");
     let chart = draw().comparison(&comparison, false).unwrap();
     check_layout(&chart);
     let svg = chart.svg.as_str();
-    assert!(svg.contains("time, ratio, shares of the own bounds") && svg.contains(" % → "), "{svg}");
+    assert!(svg.contains("time, ratio, % of own limit") && svg.contains(" % → "), "{svg}");
     assert!(svg.contains("The records are of different devices: NVIDIA H200 and NVIDIA H100 80GB HBM3."), "{svg}");
     let column = comparison.table().headers.iter().position(|h| h == "% of own bound").unwrap();
     assert!(comparison.table().rows.iter().filter(|r| !r[column].is_empty()).count() >= 2 * shares);

@@ -3,7 +3,10 @@
 use crate::common::{QUANTITIES, check_layout, check_svg, check_table};
 use crate::{comparisons, sample};
 use warpbook_charts::*;
-use warpbook_record::{ChartKind, Check, Dtype, Emulated, LineCounts, Measurement, Problem, Run};
+use warpbook_record::{
+    ChartKind, Check, DeviceKind, Dtype, Emulated, LineCounts, LinkCurve, LinkPoint, LinkTransfer, Measurement,
+    PowerAt, Problem, Profiled, Run, Rung, SweepPoint, count,
+};
 
 /// Returns records that together have every kind of chart.
 fn records() -> Vec<(Run, Problem)> {
@@ -152,4 +155,73 @@ fn comparisons_and_boards_list_an_emulated_row() {
     assert!(ada.best.is_none() && ada.missing.join(" ").contains("emulated: no time"), "{ada:?}");
     assert!(task.ranked().all(|(e, ..)| e.person == "Bob"));
     check_svg(&draw().ranking(task).unwrap());
+}
+
+/// Returns the elements of a chart that are not texts, each with its attributes.
+fn shapes(chart: &Chart) -> Vec<String> {
+    const SHAPES: [&str; 6] = ["rect", "line", "polyline", "polygon", "circle", "path"];
+    let document = roxmltree::Document::parse(chart.svg.as_str()).unwrap();
+    let drawn = document.descendants().filter(|n| SHAPES.contains(&n.tag_name().name()));
+    drawn.map(|n| n.attributes().map(|a| format!("{}={} ", a.name(), a.value())).collect()).collect()
+}
+
+/// Returns the recorded sample with readings of clock and power, and with the bandwidth of a link.
+fn profiled() -> Run {
+    let mut run = sample::recorded();
+    let reading = |i: u32| PowerAt {
+        at_us: f64::from(i) * 5e4,
+        sm_mhz: Some(1400 + i),
+        watts: Some(600.0),
+        limit_watts: Some(700.0),
+        capped: false,
+        flops: 0,
+    };
+    run.profiled = vec![Profiled {
+        rung: "02_fused".into(),
+        problem: sample::problem(5_000_000),
+        source: "NVML".into(),
+        memory: Vec::new(),
+        power: (0..9).map(reading).collect(),
+        overhead: None,
+        counters: Vec::new(),
+    }];
+    let points = [1 << 16, 1 << 20].map(|bytes| LinkPoint { bytes, samples_us: vec![8.0] }).into();
+    run.peaks.links = vec![LinkCurve { transfer: LinkTransfer::OneWay, gpus: 2, method: "copies".into(), points }];
+    run
+}
+
+/// Returns a record of one rung on one, two and four devices.
+fn scaled() -> Run {
+    let mut run = sample::empty("scaling", DeviceKind::Cpu);
+    run.rungs = vec![Rung::cpu("a", "Ranks", "", "")];
+    run.measurements = [(1, 100.0), (2, 110.0), (4, 125.0)]
+        .map(|(ranks, us)| {
+            let problem = Problem::new("p", "p", vec![count("ranks", ranks, "")], Dtype::F32).with(|p| {
+                p.items = Some(64 * ranks);
+                p.sweep = Some(SweepPoint { size: ranks, line: "weak".into() });
+            });
+            sample::measured("a", &problem, us, 0.01)
+        })
+        .into();
+    run
+}
+
+#[test]
+fn charts_without_a_kind_of_their_own_stay_as_they_are() {
+    let check = |plain: &Run, chart: &dyn Fn(&Run) -> Result<Chart, ChartError>| {
+        let (before, after) = (chart(plain).unwrap(), chart(&with_emulated(plain)).unwrap());
+        check_svg(&after);
+        assert!(!shapes(&before).is_empty(), "{}", before.title);
+        assert_eq!(shapes(&after), shapes(&before), "{}", before.title);
+    };
+    let (run, problem) = (profiled(), sample::problem(5_000_000));
+    check(&run, &|run| draw().kernel_roofline(run, &problem, None));
+    check(&run, &|run| draw().timelines(run, &problem, &["01_unfused", "emulated+mine"]));
+    check(&run, &|run| draw().clocks(run, &problem));
+    check(&run, &|run| draw().power(run, &problem));
+    check(&run, &|run| draw().link_bandwidth(run));
+    check(&scaled(), &|run| draw().scaling_throughput(run, "weak"));
+    check(&scaled(), &|run| draw().scaling_efficiency(run, "weak"));
+    let size = sample::cube(4096, Dtype::Bf16).size();
+    check(&sample::products(), &|run| draw().compare(&[run, run], size));
 }

@@ -2,7 +2,7 @@
 
 use crate::sample;
 use warpbook_charts::*;
-use warpbook_record::{Baseline, Grid, KernelSpec, Outcome, Quantity, Runner, Schedule, Source};
+use warpbook_record::{Baseline, Grid, KernelSpec, Outcome, Quantity, Right, Runner, Schedule, Source, setting};
 
 fn labels(headline: &Headline) -> Vec<&str> {
     headline.tiles.iter().map(|t| t.label.as_str()).collect()
@@ -15,7 +15,7 @@ fn a_headline_names_the_fastest_and_its_baseline() {
     let found = headline(&run, problem).unwrap();
     assert_eq!(found.rung, run.fastest(problem).unwrap().rung);
     assert_eq!(found.sentence, "“Fused in a graph” is the fastest: 2.31 ms, 1729× as fast as “CPU, one thread”.");
-    assert_eq!(found.more, "It reaches 60 % of DRAM's bound. Its result passed the check.");
+    assert_eq!(found.more, "It runs at 60 % of the DRAM limit. Its result passed the check.");
     let short = record_summary(&run).0;
     assert!(
         short.starts_with("“Fused in a graph” is the fastest at 5 M points, 200 epochs: 2.31 ms, 1729×"),
@@ -48,9 +48,48 @@ fn a_rung_that_is_alone_is_not_called_the_fastest() {
     let short = record_summary(&run).0;
     assert!(short.starts_with("“Fused in a graph” at 5 M points, 200 epochs: 2.31 ms."), "{short}");
     let chart = draw().ladder(&run, &problem, Quantity::Time).unwrap();
-    assert_eq!(chart.title, "Fused in a graph: 2.31 ms");
+    assert_eq!(chart.title, "“Fused in a graph” takes 2.31 ms");
     let svg = chart.svg.as_str();
     assert!(!svg.contains("fastest") && !svg.contains("1.00×"), "{svg}");
+    run.measurements.iter_mut().for_each(|m| m.test = [9010, 9030].map(|correct| Right { correct, of: 10_000 }).into());
+    let chart = draw().ladder(&run, &problem, Quantity::Time).unwrap();
+    assert_eq!(chart.title, "“Fused in a graph” reaches 90.20 % in 2.31 ms");
+}
+
+#[test]
+fn a_training_to_an_accuracy_says_its_goal_its_data_and_where_its_time_begins() {
+    let mut run = sample::h200();
+    let timed = |data: &str| {
+        run.main_problem().unwrap().with(|p| {
+            let words = [("data", data), ("from", "the start of a process")];
+            p.sizes = words.map(|(name, word)| setting(name, word)).into();
+            p.sizes.push(setting("accuracy", 90.0));
+        })
+    };
+    let (plain, noted) = (timed("CIFAR-10"), timed("CIFAR-10, recompressed"));
+    let reaches = "“Fused in a graph” reaches 90 % on CIFAR-10";
+    let rest = " in 2.31 ms from the start of a process, 1729× as fast as “CPU, one thread”.";
+    assert_eq!(headline(&run, &plain).unwrap().sentence, format!("{reaches}{rest}"));
+    assert_eq!(headline(&run, &noted).unwrap().sentence, format!("{reaches} (recompressed){rest}"));
+    run.measurements.iter_mut().filter(|m| m.problem == plain).for_each(|m| m.problem = plain.clone());
+    let short = record_summary(&run).0;
+    assert!(short.starts_with(&format!("{reaches}{rest}")), "{short}");
+}
+
+#[test]
+fn a_large_size_is_short_in_a_pairs_sentence() {
+    let mut run = sample::h200();
+    let problem = run.main_problem().unwrap().clone();
+    run.descriptor.compared = vec!["02_fused".into(), "01_unfused".into()];
+    let check = |label: &str, expect: &str| {
+        let sentence = headline(&run, &problem.with(|p| p.label = label.into())).unwrap().sentence;
+        assert!(sentence.starts_with(&format!("With {expect}, “")), "{sentence}");
+    };
+    check("524288 KiB walked through", "512 MiB walked through");
+    check("16384 KiB", "16 MiB");
+    check("4194304 elements", "4 M elements");
+    check("262144 elements", "262144 elements");
+    check("32 words between neighbours", "32 words between neighbours");
 }
 
 #[test]
@@ -67,7 +106,7 @@ fn a_pair_says_its_ratio_and_the_reason() {
     let seen: Vec<(&str, &str)> = found.tiles.iter().take(3).map(|t| (&*t.label, &*t.value)).collect();
     assert_eq!(seen, [("Times as fast", "0.227×"), ("Slow way", "3.15 ms"), ("Fast way", "13.9 ms")]);
     let chart = draw().ladder(&run, &problem, Quantity::Time).unwrap();
-    assert_eq!(chart.title, "Unfused: 0.227× as fast as Fused");
+    assert_eq!(chart.title, "“Unfused” is 0.227× as fast as “Fused”");
     // Memory that differs is told before the reason.
     for (rung, bytes) in [("02_fused", 74 << 20), ("01_unfused", 271 << 20)] {
         run.measurements.iter_mut().filter(|m| m.rung == rung).for_each(|m| m.peak_bytes = Some(bytes));
@@ -94,10 +133,10 @@ fn what_is_short_of_a_learners_record_is_of_their_kernel() {
     m.samples_us.iter_mut().for_each(|us| *us *= 2.0);
     run.measurements.push(m);
     let said = record_summary(&run).0;
-    assert!(said.starts_with("Mine at 5 M points, 200 epochs: 6."), "{said}");
-    assert!(said.ends_with(" ms, 2.00× the time of Fused. Its result passed the check."), "{said}");
+    assert!(said.starts_with("“Mine” at 5 M points, 200 epochs: 6."), "{said}");
+    assert!(said.ends_with(" ms, 2.00× the time of “Fused”. Its result passed the check."), "{said}");
     run.measurements.last_mut().unwrap().check = None;
-    assert_eq!(record_summary(&run).0, "Mine does not count at 5 M points, 200 epochs: its result was not checked.");
+    assert_eq!(record_summary(&run).0, "“Mine” does not count at 5 M points, 200 epochs: its result was not checked.");
 }
 
 #[test]
@@ -175,7 +214,7 @@ fn a_training_from_several_seeds_counts_by_their_median() {
         first.problem.with(|p| {
             p.id = format!("seed={seed}");
             p.sizes.retain(|size| size.name != "seed");
-            p.sizes.push(warpbook_record::setting("seed", seed));
+            p.sizes.push(setting("seed", seed));
         })
     };
     for (rung, seconds) in [("01_unfused", [0.92, 0.9, 0.91]), ("02_fused", [3.1, 0.24, 0.23])] {
@@ -194,7 +233,7 @@ fn a_training_from_several_seeds_counts_by_their_median() {
         assert!(said.ends_with(", in 240 ms, the median of 3 seeds."), "{said}");
     }
     // Trainings of another batch are other work, not another seed.
-    let other = of_seed(2).with(|p| p.sizes.push(warpbook_record::setting("batch", 7)));
+    let other = of_seed(2).with(|p| p.sizes.push(setting("batch", 7)));
     run.train_logs[4].problem = other;
     assert!(says(&run, 1).ends_with(", in 230 ms, the median of 2 seeds."), "{}", says(&run, 1));
 }

@@ -54,11 +54,11 @@ fn pytorch_has_a_tone_of_its_own_and_rungs_say_what_bounds_them() {
     let (run, problem) = (sample::full(), sample::problem(5_000_000));
     let chart = draw().ladder(&run, &problem, Quantity::Time).unwrap();
     let shown = chart.svg.as_str();
-    for text in [">PyTorch 2.11.0<", "27 % of arithmetic&apos;s bound", "of L2&apos;s bound"] {
+    for text in [">PyTorch 2.11.0<", "27 % of the fp32 arithmetic limit", "of the L2 limit"] {
         assert!(shown.contains(text), "{text}");
     }
     let bandwidth = draw().ladder(&run, &problem, Quantity::Bandwidth).unwrap();
-    assert!(!["DRAM&apos;s bound", "memory&apos;s bound"].iter().any(|t| bandwidth.svg.as_str().contains(t)));
+    assert!(!["DRAM limit", "memory limit"].iter().any(|t| bandwidth.svg.as_str().contains(t)));
     // Rungs that do not support such points have no rows, only a remark.
     let several = draw().ladder(&run, &sample::with_features(5_000_000, 16), Quantity::Time).unwrap();
     assert!(several.svg.as_str().contains("10 rungs skipped: It is written for one feature"));
@@ -68,11 +68,11 @@ fn pytorch_has_a_tone_of_its_own_and_rungs_say_what_bounds_them() {
     // The record names the baseline of its speed-ups.
     let first = run.ladder(&problem).into_iter().find(|r| r.speed_up == Some(1.0)).unwrap().measurement;
     assert!(shown.contains(&format!("×: as fast as {}", run.rung(&first.rung).unwrap().title)));
-    assert!(chart.description.ends_with("× as fast as CPU, one thread)."), "{}", chart.description);
+    assert!(chart.description.ends_with("× as fast as “CPU, one thread”)."), "{}", chart.description);
     let mut other = run.clone();
     other.descriptor.baseline = Baseline::Rung("01_unfused".into());
     let chart = draw().ladder(&other, &problem, Quantity::SpeedUp).unwrap();
-    assert_eq!(chart.title, "On the chip: 16.0× as fast as PyTorch's best");
+    assert_eq!(chart.title, "“On the chip” is 16.0× as fast as PyTorch's best");
     assert!(chart.svg.as_str().contains(">Fused linear regression: speed-up over Unfused, NVIDIA H200,"));
     assert!(chart.svg.as_str().contains("speed-up over Unfused, longer is better"));
     assert_eq!(cell(&chart.table, "01_unfused", "speed-up"), "1.000");
@@ -122,7 +122,7 @@ fn rungs_are_compared_with_the_faster_library_and_the_ceiling_of_their_type() {
         assert!(shown.contains(text), "{text}");
     }
     assert!(
-        chart.description.contains("the fastest is cuBLASLt, best of 32 with 697 TFLOP/s;"),
+        chart.description.contains("the fastest is “cuBLASLt, best of 32” with 697 TFLOP/s;"),
         "{}",
         chart.description
     );
@@ -159,7 +159,7 @@ fn rungs_are_compared_with_the_faster_library_and_the_ceiling_of_their_type() {
     ] {
         assert!(shown.contains(text), "{text}");
     }
-    assert!(chart.description.contains("the fastest is cuBLASLt, best of 32 with 197 µs;"), "{}", chart.description);
+    assert!(chart.description.contains("the fastest is “cuBLASLt, best of 32” with 197 µs;"), "{}", chart.description);
     // Without the peak of arithmetic, the ceiling of memory alone would be far above the true ceiling.
     let mut unmeasured = run.clone();
     unmeasured.peaks.compute.clear();
@@ -290,7 +290,7 @@ fn a_rung_without_a_bar_is_neither_the_fastest_nor_the_baseline() {
     check_table(&table);
     assert_eq!(table.rows.iter().find(|r| r.fastest).unwrap().rung, "cpu_all_threads");
     let chart = draw().ladder(&run, &problem, Quantity::Time).unwrap();
-    assert!(chart.description.contains("the fastest is CPU, all threads with"), "{}", chart.description);
+    assert!(chart.description.contains("the fastest is “CPU, all threads” with"), "{}", chart.description);
     let diverged = cell(&table.table(), "04_fused_graph", "remark").to_owned();
     assert_eq!(diverged, "diverged at epoch 70");
     let wrong = |header| cell(&table.table(), "03_fused_streams", header).to_owned();

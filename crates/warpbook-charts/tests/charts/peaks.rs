@@ -20,7 +20,7 @@ fn drawn(run: &Run, images: u64) -> Chart {
 fn a_ladder_of_memory_has_binary_units() {
     let run = sample::precisions();
     let chart = drawn(&run, 1024);
-    assert_eq!(chart.title, "AMP, bf16 takes 79 % of fp32's memory");
+    assert_eq!(chart.title, "“AMP, bf16” takes 79 % of the memory of “fp32”");
     let texts = shown(&chart);
     let has = |text: &str| assert!(texts.iter().any(|t| t == text), "{text:?} in {texts:?}");
     for text in ["2.05 GiB", "2.08 GiB · 102 %", "1.61 GiB · 79 %", "0", "0.5", "1", "1.5", "2"] {
@@ -32,7 +32,7 @@ fn a_ladder_of_memory_has_binary_units() {
     assert_eq!(chart.svg.as_str().matches("<rect").count(), 4, "four bars");
     assert!(!chart.svg.as_str().contains("data-spread") && !chart.svg.as_str().contains("data-samples"));
     assert!(
-        chart.description.contains("the least is AMP, bf16 with 1.61 GiB (79 % of fp32); 2 rungs without a figure")
+        chart.description.contains("the least is “AMP, bf16” with 1.61 GiB (79 % of “fp32”); 2 rungs without a figure")
     );
     assert_eq!(cell(&chart.table, "amp_bf16", "peak memory (MiB)"), "1649");
     assert_eq!(cell(&chart.table, "torch", "peak memory (MiB)"), "");
@@ -54,22 +54,22 @@ fn a_title_names_the_memory_that_is_compared_with() {
     };
     // With this baseline, AMP's memory equals the baseline's to within a percent.
     let alike = title(&|run| run.descriptor.baseline = Baseline::Rung("amp_fp16".into()));
-    assert_eq!(alike, "AMP, fp16 takes the least memory: 1000 MiB", "the first of two that take the same");
+    assert_eq!(alike, "“AMP, fp16” takes the least memory: 1000 MiB", "the first of two that take the same");
     let near = title(&|run| {
         run.descriptor.baseline = Baseline::Rung("amp_fp16".into());
         run.measurements.iter_mut().filter(|m| m.rung == "amp_bf16").for_each(|m| m.peak_bytes = Some(997 << 20));
     });
-    assert_eq!(near, "AMP, bf16 takes as much memory as AMP, fp16");
+    assert_eq!(near, "“AMP, bf16” takes as much memory as “AMP, fp16”");
     let bracketed = title(&|run| run.rungs[1].title = "fp32 (03_implicit_gemm)".into());
-    assert_eq!(bracketed, "AMP, fp16 takes 81 % of the memory of fp32 (03_implicit_gemm)");
+    assert_eq!(bracketed, "“AMP, fp16” takes 81 % of the memory of “fp32 (03_implicit_gemm)”");
     let uncounted = title(&|run| run.descriptor.baseline = Baseline::Rung("torch".into()));
-    assert_eq!(uncounted, "AMP, fp16 takes the least memory: 1000 MiB", "nobody counted the baseline's");
+    assert_eq!(uncounted, "“AMP, fp16” takes the least memory: 1000 MiB", "nobody counted the baseline's");
     let wrong = title(&|run| {
         for m in run.measurements.iter_mut().filter(|m| m.rung.starts_with("amp")) {
             m.check = Some(Check::compare("f64", &[(2.0, 3.0)], 1.0, 1e-3));
         }
     });
-    assert_eq!(wrong, "fp32 takes the least memory: 1.21 GiB", "what failed its check is not the least");
+    assert_eq!(wrong, "“fp32” takes the least memory: 1.21 GiB", "what failed its check is not the least");
 }
 
 #[test]
@@ -88,7 +88,7 @@ fn a_sweep_of_memory_is_lower_is_better() {
     let chart = draw().sweep_of(&[&run], Quantity::PeakMemory, None, None).unwrap();
     check_svg(&chart);
     check_layout(&chart);
-    assert_eq!(chart.title, "AMP, bf16 takes 79 % of fp32's memory at 1024 images");
+    assert_eq!(chart.title, "“AMP, bf16” takes 79 % of the memory of “fp32” at 1024 images");
     let texts = shown(&chart);
     let has = |text: &str| assert!(texts.iter().any(|t| t == text), "{text:?} in {texts:?}");
     for text in
@@ -103,13 +103,13 @@ fn a_sweep_of_memory_is_lower_is_better() {
     assert!(
         chart
             .description
-            .ends_with("of 4 rungs on NVIDIA H200; at the largest size AMP, bf16 takes the least with 1.61 GiB."),
+            .ends_with("of 4 rungs on NVIDIA H200; at the largest size “AMP, bf16” takes the least with 1.61 GiB."),
         "{}",
         chart.description
     );
     // The least memory among the drawn rungs counts; a baseline that is not drawn is ignored.
     let two = draw().sweep_of(&[&run], Quantity::PeakMemory, None, Some(&["tf32", "amp_fp16"])).unwrap();
-    assert_eq!(two.title, "AMP, fp16 takes the least memory: 1.61 GiB at 1024 images");
+    assert_eq!(two.title, "“AMP, fp16” takes the least memory: 1.61 GiB at 1024 images");
     // Amounts far apart are on a logarithmic axis with ticks at powers of two.
     let mut far = run.clone();
     for m in far.measurements.iter_mut().filter(|m| m.rung == "fp32") {

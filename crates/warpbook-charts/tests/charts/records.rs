@@ -176,16 +176,20 @@ fn what_differs_in_timing_is_said_below_a_sweep() {
 fn an_experiment_that_nobody_knows_is_drawn_from_what_its_record_says() {
     let (run, problem) = (sample::softmax(), sample::rows(65_536));
     let chart = draw().ladder(&run, &problem, run.descriptor.headline).unwrap();
-    assert_eq!(chart.title, "Online maximum, 16-byte loads: 1.23× as fast as PyTorch's best");
+    assert_eq!(chart.title, "“Online maximum, 16-byte loads” is 1.23× as fast as PyTorch's best");
     for text in [
         ">measured ceiling: 4542 GB/s, DRAM<",
-        ">97 % of DRAM&apos;s bound<",
+        ">97 % of the DRAM limit<",
         ">Row softmax: effective bandwidth, NVIDIA H200, 65536 rows of 1024, median of 30 ± MAD, warm L2<",
         "the bytes of moving inputs and results once, over the time",
     ] {
         assert!(chart.svg.as_str().contains(text), "{text}");
     }
-    assert!(chart.description.contains("the fastest is Online maximum, 16-byte loads with 4"), "{}", chart.description);
+    assert!(
+        chart.description.contains("the fastest is “Online maximum, 16-byte loads” with 4"),
+        "{}",
+        chart.description
+    );
     let chart = draw().ladder(&run, &problem, Quantity::ItemRate).unwrap();
     assert!(chart.svg.as_str().contains(">Row softmax: rows/s, NVIDIA H200,"));
     assert!(chart.svg.as_str().contains("M rows/s, longer is better"));
@@ -213,7 +217,11 @@ fn an_experiment_that_nobody_knows_is_drawn_from_what_its_record_says() {
     let mut later = run.clone();
     later.created = "2026-12-24T18:30:00Z".into();
     let chart = draw().compare(&[&run, &later], 65_536).unwrap();
-    assert_eq!(chart.title, "Row softmax: 2 records compared");
+    assert!(chart.title.starts_with("2026-12-24 against 2026-11-21: "), "{}", chart.title);
+    assert!(chart.title.ends_with(" within noise"), "{}", chart.title);
+    assert!(chart.svg.as_str().contains(">Row softmax: 2 records compared, NVIDIA H200, "), "{}", chart.svg.as_str());
+    let three = draw().compare(&[&run, &later, &run], 65_536).unwrap();
+    assert_eq!(three.title, "Row softmax: 3 records compared");
     let error = draw().compare(&[&run, &later], 77).unwrap_err().to_string();
     assert!(error.ends_with("has no measurement of 77 rows."), "{error}");
 

@@ -76,6 +76,44 @@ fn a_sweep_is_of_one_kind_of_work() {
 }
 
 #[test]
+fn rungs_that_are_equally_fast_at_all_sizes_are_both_named() {
+    let mut run = sample::softmax();
+    let copy = |run: &mut Run, from: &str, to: &str, is_at: &dyn Fn(u64) -> bool| {
+        let is_from = |m: &&Measurement| m.rung == from && is_at(m.problem.size());
+        let all: Vec<Measurement> = run.measurements.iter().filter(is_from).cloned().collect();
+        for m in all {
+            let twin = run.measurements.iter_mut().find(|twin| twin.rung == to && twin.problem == m.problem).unwrap();
+            twin.samples_us = m.samples_us;
+        }
+    };
+    let title = |run: &Run| draw().sweep(&[run]).unwrap().title;
+    copy(&mut run, "03_online", "02_warp", &|_| true);
+    let both = "“A warp a row” and “Online maximum, 16-byte loads” are the fastest at all 5 sizes, equal within 1 %";
+    assert_eq!(title(&run), both);
+    // At the smallest size another pair is equally fast.
+    copy(&mut run, "01_naive", "02_warp", &|size| size == 1024);
+    copy(&mut run, "03_online", "01_naive", &|size| size == 1024);
+    assert_eq!(title(&run), "The fastest rungs are equal within 1 % at all 5 sizes");
+}
+
+#[test]
+fn every_published_chart_has_a_finding_in_its_title() {
+    let folder = format!("{}/../../data/images", env!("CARGO_MANIFEST_DIR"));
+    let mut charts = 0;
+    for file in std::fs::read_dir(folder).unwrap().map(|file| file.unwrap().path()) {
+        if file.extension().is_none_or(|extension| extension != "svg") {
+            continue;
+        }
+        let text = std::fs::read_to_string(&file).unwrap();
+        let document = roxmltree::Document::parse(&text).unwrap();
+        let title = document.descendants().find(|n| n.tag_name().name() == "title").and_then(|n| n.text()).unwrap();
+        assert!(!title.ends_with("over size"), "{}: {title}", file.display());
+        charts += 1;
+    }
+    assert!(charts > 20, "{charts}");
+}
+
+#[test]
 fn of_problems_of_one_size_the_sweep_has_the_one_that_is_most_like_its_main_one() {
     let plain = sample::full();
     let mut run = plain.clone();

@@ -66,11 +66,11 @@ fn find(page: &str, records: &Mutex<LiveRecords>, path: &str) -> Result<Found, u
 }
 
 fn found(text: String, mime: &'static str) -> Found {
-    Found { mark: Some(mark(&text)), body: text.into_bytes(), mime }
+    Found { etag: Some(etag(&text)), body: text.into_bytes(), mime }
 }
 
-/// Returns a mark that identifies a version of a text; equal texts have equal marks.
-fn mark(text: &str) -> String {
+/// Returns a tag that identifies a version of a text; equal texts have equal tags.
+fn etag(text: &str) -> String {
     Sha256::digest(text).iter().take(12).map(|b| format!("{b:02x}")).collect()
 }
 
@@ -136,7 +136,7 @@ impl LiveRecords {
         let Ok(text) = run.to_json() else { return };
         let record = Record { name, run };
         let mut entry = record.entry();
-        entry["mark"] = mark(&text).into();
+        entry["mark"] = etag(&text).into();
         let shown = Shown { path: path.to_owned(), name: record.name, text, entry };
         match place {
             Some(i) => self.shown[i] = shown,
@@ -166,10 +166,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_answer_is_marked_by_its_text() {
-        let mark = |text: &str| found(text.into(), "text/plain").mark.unwrap();
-        assert_eq!(mark("a"), mark("a"));
-        assert_ne!(mark("a"), mark("b"));
-        assert_eq!(mark("a").len(), 24);
+    fn an_answer_has_an_etag_of_its_text() {
+        let etag = |text: &str| found(text.into(), "text/plain").etag.unwrap();
+        assert_eq!(etag("a"), etag("a"));
+        assert_ne!(etag("a"), etag("b"));
+        assert_eq!(etag("a").len(), 24);
     }
 }

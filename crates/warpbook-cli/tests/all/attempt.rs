@@ -124,9 +124,11 @@ fn the_emulator_says_what_is_right_and_gives_no_time() {
     let wrong = changed("02_coalesced", "b[index_b(kk, column, ldb)]", "b[index_b(column, kk, ldb)]");
     place.attempt(&wrong, &words, &[]).expect(1, &["The emulator stopped the kernel", "live/own.cu, line", "element"]);
     let wrong = changed("02_coalesced", "float sum = 0.0f;", "float sum = 1.0f;");
-    place.attempt(&wrong, &words, &[]).expect(1, &["In a product of", "elements are wrong"]);
+    place.attempt(&wrong, &words, &[]).expect(1, &["elements are wrong", "It ran in the emulator, not on a GPU."]);
     let by_name = ["--like", "02_coalesced", "--device", "emulator"];
     place.attempt(&tried("02_coalesced"), &by_name, &[]).expect(0, &["It ran in the emulator"]);
+    let by_variable = [("WARPBOOK_DEVICE", "emulator")];
+    place.attempt(&tried("02_coalesced"), &words[..2], &by_variable).expect(0, &["It ran in the emulator"]);
 }
 
 /// Rungs of other experiments for a learner's kernel to replace.

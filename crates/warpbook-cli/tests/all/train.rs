@@ -448,8 +448,8 @@ fn a_line_has_epoch_batch_and_the_mean_of_a_hundred_losses() {
     // An epoch has 12000 images in batches of 32.
     assert_eq!(some.iter().map(|l| l.0).collect::<Vec<_>>(), [100, 200, 300, 375]);
     for (i, (batch, loss)) in some.iter().enumerate() {
-        let of: Vec<f64> = each[100 * i..*batch as usize].iter().map(|l| l.1).collect();
-        let mean = of.iter().sum::<f64>() / of.len() as f64;
+        let losses: Vec<f64> = each[100 * i..*batch as usize].iter().map(|l| l.1).collect();
+        let mean = losses.iter().sum::<f64>() / losses.len() as f64;
         assert!((loss - mean).abs() < 2e-4, "batch {batch}: {loss}, and the mean is {mean}");
     }
 }

@@ -91,13 +91,13 @@ impl Nvrtc {
         LOADED.load(driver_cuda).map(Self)
     }
 
-    /// Path of the library.
+    /// Returns the path of the library.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.0.file.path
     }
 
-    /// Version of the library: (major, minor).
+    /// Returns the version of the library: (major, minor).
     #[must_use]
     pub fn version(&self) -> (u32, u32) {
         self.0.version

@@ -263,13 +263,13 @@ impl CudaDevice {
         self.0.emulator().is_some()
     }
 
-    /// The device's name and limits.
+    /// Returns the device's name and limits.
     #[must_use]
     pub fn info(&self) -> &DeviceInfo {
         &self.0.info
     }
 
-    /// Newest CUDA version that the driver supports; (0, 0) for an emulated device.
+    /// Returns the newest CUDA version that the driver supports; (0, 0) for an emulated device.
     #[must_use]
     pub fn driver_cuda(&self) -> (u32, u32) {
         self.0.driver_cuda
@@ -288,7 +288,7 @@ impl CudaDevice {
         Arc::ptr_eq(&self.0, &other.0)
     }
 
-    /// The device's UUID in NVML's notation, "GPU-...".
+    /// Returns the device's UUID in NVML's notation, "GPU-...".
     #[must_use]
     pub fn uuid(&self) -> Option<&str> {
         self.0.uuid.as_deref()

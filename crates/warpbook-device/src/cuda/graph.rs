@@ -119,18 +119,18 @@ impl Graph {
         self
     }
 
-    /// The graph's name.
+    /// Returns the graph's name.
     #[must_use]
     pub fn name(&self) -> &str {
         &self.label.name
     }
 
-    /// Names of the kernels in the graph, each once, in the order of their first launches.
+    /// Returns the names of the kernels in the graph, each once, in the order of their first launches.
     pub fn kernels(&self) -> impl Iterator<Item = &str> {
         self.label.kernels.iter().map(|k| &**k)
     }
 
-    /// Number of nodes in the graph.
+    /// Returns the number of nodes in the graph.
     #[must_use]
     pub fn nodes(&self) -> usize {
         self.nodes

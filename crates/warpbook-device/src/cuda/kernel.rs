@@ -216,13 +216,13 @@ impl Kernel {
         &self.stats
     }
 
-    /// The kernel's row in the catalogue of kernels.
+    /// Returns the kernel's row in the catalogue of kernels.
     #[must_use]
     pub fn spec(&self) -> &KernelSpec {
         &self.spec
     }
 
-    /// The tile with which the kernel was compiled.
+    /// Returns the tile with which the kernel was compiled.
     #[must_use]
     pub fn tile(&self) -> &Tile {
         &self.tile

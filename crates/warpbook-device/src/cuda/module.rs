@@ -35,7 +35,7 @@ impl Modules {
 }
 
 impl CudaDevice {
-    /// Number of modules that kernels of this device (and its clones) keep loaded. Kernels with the same machine code share one
+    /// Returns the number of modules that kernels of this device (and its clones) keep loaded. Kernels with the same machine code share one
     /// module. A module is unloaded when the last of these kernels, and of the graphs that launch them, is dropped. Once a
     /// [`crate::Recorder`] has been used, modules stay loaded until the context ends.
     #[must_use]

@@ -14,7 +14,7 @@ pub(crate) struct KnownStream {
     pub queued: Arc<AtomicU64>,
 }
 
-// SAFETY: a stream's handle may be used from any thread on which its context is current; `EventTimes::mark` binds the context first.
+// SAFETY: a stream's handle may be used from any thread on which its context is current; `EventTimes::snapshot` binds the context first.
 unsafe impl Send for KnownStream {}
 
 /// The existing streams of a device.

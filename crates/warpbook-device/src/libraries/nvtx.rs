@@ -77,7 +77,7 @@ static OF_CALLBACKS: Callbacks = Callbacks { size: size_of::<Callbacks>(), table
 static OF_VERSION: VersionInfo =
     VersionInfo { size: size_of::<VersionInfo>(), version: VERSION, reserved: 0, set: heard_version };
 
-/// Callback by which the tool requests the slot table of a module.
+/// Gives the tool the slot table of a module; the tool calls this function.
 unsafe extern "C" fn table(module: c_int, out: *mut *const *const Slot, size: *mut c_uint) -> c_int {
     let Some(module) = usize::try_from(module).ok().and_then(|m| m.checked_sub(1)).filter(|m| *m < SIZES.len()) else {
         return 0;
@@ -119,7 +119,7 @@ impl Nvtx {
         TOOL.get_or_init(|| Self::attach(std::env::var_os(VARIABLE).map(PathBuf::from).as_deref())).as_ref().ok()
     }
 
-    /// Path of the library that the tool provides.
+    /// Returns the path of the library that the tool provides.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.path

@@ -10,13 +10,13 @@ use std::sync::atomic::Ordering;
 pub(crate) const ALIGNMENT: usize = 256;
 
 impl CudaDevice {
-    /// Number of bytes currently allocated for buffers and arenas of this device (and its clones), as requested.
+    /// Returns the number of bytes currently allocated for buffers and arenas of this device (and its clones), as requested.
     #[must_use]
     pub fn allocated(&self) -> u64 {
         self.0.memory.now.load(Ordering::Relaxed)
     }
 
-    /// Peak of [`CudaDevice::allocated`] since the device was opened or [`CudaDevice::reset_peak`] was last called.
+    /// Returns the peak of [`CudaDevice::allocated`] since the device was opened or [`CudaDevice::reset_peak`] was last called.
     #[must_use]
     pub fn peak_allocated(&self) -> u64 {
         self.0.memory.peak.load(Ordering::Relaxed)
@@ -27,8 +27,8 @@ impl CudaDevice {
         self.0.memory.reset_peak();
     }
 
-    /// Runs `work` without counting its temporary allocations in [`CudaDevice::peak_allocated`]. What is still allocated afterwards counts;
-    /// what other threads allocate and free meanwhile does not.
+    /// Runs `work` without counting its temporary allocations in [`CudaDevice::peak_allocated`]. Memory that is still allocated
+    /// afterwards counts; memory that other threads allocate and free meanwhile does not.
     pub fn keeping_peak<R>(&self, work: impl FnOnce() -> R) -> R {
         let peak = self.peak_allocated();
         let result = work();
@@ -103,7 +103,7 @@ impl Allocation {
         Ok(Arc::new(Self { device: inner.clone(), address, bytes, owner: Owner::Driver }))
     }
 
-    /// Size in bytes.
+    /// Returns the size in bytes.
     pub(crate) fn bytes(&self) -> usize {
         self.bytes
     }

@@ -64,7 +64,7 @@ impl DevicePtr {
 macro_rules! parts_of_arrays {
     ($array:ident) => {
         impl<T> $array<T> {
-            /// Number of elements.
+            /// Returns the number of elements.
             #[must_use]
             pub fn len(&self) -> usize {
                 self.len

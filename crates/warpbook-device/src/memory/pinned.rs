@@ -67,7 +67,7 @@ impl<T> Pinned<T> {
         &self.memory
     }
 
-    /// Pointer to the first element of this part.
+    /// Returns the pointer to the first element of this part.
     pub(crate) fn pointer(&self) -> *mut T {
         // The pointer is aligned for any element, because the allocation begins at the start of a page.
         self.memory.address.as_ptr().cast::<T>().wrapping_add(self.start)
@@ -229,7 +229,7 @@ impl PinnedMemory {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The device that the memory was allocated for.
+    /// Returns the device that the memory was allocated for.
     pub(crate) fn device(&self) -> &Arc<Inner> {
         &self.device
     }

@@ -53,13 +53,13 @@ impl<T> Slice<T> {
         &self.memory
     }
 
-    /// Index of the device whose memory this is, such as 0 for cuda:0.
+    /// Returns the index of the device whose memory this is, such as 0 for cuda:0.
     #[must_use]
     pub fn device_index(&self) -> u32 {
         self.memory.device.info.index
     }
 
-    /// Size of the slice in bytes.
+    /// Returns the size of the slice in bytes.
     #[must_use]
     pub fn bytes(&self) -> usize {
         self.len * size_of::<T>()

@@ -40,7 +40,7 @@ pub struct Samples {
 }
 
 impl Samples {
-    /// Median time in microseconds; NaN if there are no samples.
+    /// Returns the median time in microseconds; NaN if there are no samples.
     #[must_use]
     pub fn median_us(&self) -> f64 {
         stats::median(&self.us).unwrap_or(f64::NAN)

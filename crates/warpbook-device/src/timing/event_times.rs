@@ -12,8 +12,8 @@ use std::sync::atomic::Ordering;
 
 /// A moment in a program, with an event on every stream that exists and is not being captured.
 #[derive(Debug, Default)]
-pub struct Mark {
-    /// For each stream id, the number of operations queued before the mark, and the event.
+pub struct EventSnapshot {
+    /// For each stream id, the number of operations queued before the snapshot, and the event.
     of_stream: BTreeMap<u64, (u64, Event)>,
 }
 
@@ -52,33 +52,33 @@ impl EventTimes {
         Ok(Self { device: device.clone(), zero })
     }
 
-    /// Marks this moment with an event on each stream. Streams that are being captured get no event, because it would become part of the graph.
+    /// Records an event on each stream. Streams that are being captured get no event, because it would become part of the graph.
     ///
     /// # Errors
     /// The driver's errors.
-    pub fn mark(&self) -> Result<Mark> {
+    pub fn snapshot(&self) -> Result<EventSnapshot> {
         let inner = &self.device.0;
         inner.bind()?;
         while_captures_rest(|is_captured| {
-            let mut mark = Mark::default();
+            let mut snapshot = EventSnapshot::default();
             // The list is locked while events are recorded, so that no stream in it is destroyed.
             for known in inner.streams.known().iter().filter(|k| !is_captured(k.raw)) {
                 let event = Event::timed(&self.device)?;
                 // SAFETY: the handles of the event and of the stream are live.
                 unsafe { result::event::record(event.raw, known.raw) }
                     .map_err(|e| inner.error("Recording an event", e))?;
-                mark.of_stream.insert(known.id, (known.queued.load(Ordering::Relaxed), event));
+                snapshot.of_stream.insert(known.id, (known.queued.load(Ordering::Relaxed), event));
             }
-            Ok(mark)
+            Ok(snapshot)
         })
     }
 
-    /// Returns the work between two marks that the device has already passed, for each stream on which work was queued. For a stream that was
-    /// created in between, the time counts from the first mark; a stream that was dropped in between is missing.
+    /// Returns the work between two snapshots that the device has already passed, for each stream on which work was queued. For a stream that was
+    /// created in between, the time counts from the first snapshot; a stream that was dropped in between is missing.
     ///
     /// # Errors
-    /// The driver's errors, for example if the device has not passed both marks yet.
-    pub fn between(&self, begin: &Mark, end: &Mark) -> Result<Vec<StreamTime>> {
+    /// The driver's errors, for example if the device has not passed both snapshots yet.
+    pub fn between(&self, begin: &EventSnapshot, end: &EventSnapshot) -> Result<Vec<StreamTime>> {
         let mut times = Vec::new();
         for (stream, (after, last)) in &end.of_stream {
             let first = begin.of_stream.get(stream);

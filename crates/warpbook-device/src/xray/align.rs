@@ -22,7 +22,7 @@ pub(super) struct Probes {
     pub(super) stamps: [(i64, u64); 2],
 }
 
-/// How far an SM's clock is ahead of the reference SM's clock.
+/// The lead of an SM's clock over the reference SM's clock.
 #[derive(Debug, Clone, Copy, PartialEq)]
 struct Offset {
     clocks: f64,

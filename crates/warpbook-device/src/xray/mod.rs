@@ -92,7 +92,7 @@ impl Xray {
         self.marking.pause();
     }
 
-    /// Number of modules compiled with marks.
+    /// Returns the number of modules compiled with marks.
     #[must_use]
     pub fn marked(&self) -> usize {
         self.marking.marked().len()

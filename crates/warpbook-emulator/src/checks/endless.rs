@@ -45,7 +45,7 @@ impl EndlessCheck {
     /// Adds an explanation to the fault of a launch that has used up its budget of steps.
     pub(super) fn explain(&self, fault: Fault, kernel: &Kernel) -> Fault {
         // The fault of a branch that jumps to itself already has its explanation.
-        if fault.cause != Cause::Endless || fault.thread.is_some() {
+        if fault.cause != Cause::Endless || fault.message.ends_with(ONCE) {
             return fault;
         }
         let Some((first, last)) = innermost_loop(kernel, self.at) else { return fault };

@@ -2,7 +2,7 @@
 
 use crate::compute::{Compute, LANES, Lanes, each};
 
-/// How the bits of a result depend on the bits of the operands.
+/// The dependence of a result's bits on the operands' bits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Flow {
     /// Every bit of the result depends on every bit of the operands.
@@ -101,7 +101,7 @@ impl Flow {
     }
 }
 
-/// How the outcome of a comparison depends on its operands.
+/// The dependence of a comparison's outcome on its operands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Comparing {
     /// True if integers are compared with `eq` or `ne`: a single written bit that differs then decides the outcome.

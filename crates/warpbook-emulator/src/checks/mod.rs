@@ -26,7 +26,7 @@ mod words;
 
 use crate::machine::{Identity, Memory, Moment, Observer, Request};
 use crate::program::{Collective, Kernel};
-use crate::{Cause, Fault, Place};
+use crate::{Cause, Fault, SourcePosition};
 use barriers::BarrierCheck;
 use endless::EndlessCheck;
 use races::RaceCheck;
@@ -36,7 +36,7 @@ use unwritten::UnwrittenCheck;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Note {
     /// Position in the kernel's source; `None` if it is unknown.
-    pub place: Option<Place>,
+    pub place: Option<SourcePosition>,
     /// The remark as a sentence.
     pub message: String,
 }

@@ -280,7 +280,11 @@ impl RaceCheck {
         let other_line = line(moment.kernel, other.at, moment.at);
         if is_other_write && kind == AccessKind::Store && stores_the_same(request, lane, &other) {
             self.notes.entry(moment.at).or_insert_with(|| {
-                format!("Several threads write the same value to {place}, here and in {other_line}: that does no harm.")
+                let is_here = other_line == line(moment.kernel, moment.at, moment.at);
+                let lines = if is_here { String::new() } else { format!(", here and in {other_line}") };
+                format!(
+                    "Several threads write the same value to {place}{lines}. Any order gives the same result, but the work is done more than once."
+                )
             });
             return Ok(());
         }

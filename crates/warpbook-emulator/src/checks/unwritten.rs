@@ -10,6 +10,7 @@ use crate::machine::{
 use crate::program::{Access, Action, BarrierKind, Collective, CollectiveKind, Comparison, Kernel, NONE, Row};
 use crate::ptx::Space;
 use crate::{Cause, Fault};
+use std::collections::BTreeMap;
 
 /// Unwritten bits in the registers of a warp. All vectors are indexed by row: a register across the 32 lanes.
 #[derive(Debug)]
@@ -20,6 +21,8 @@ struct Registers {
     bits: Vec<Lanes>,
     /// The instruction that loaded the unwritten bits, for each row; [`NONE`] if the register was never set.
     origin: Vec<u32>,
+    /// Loads of unwritten bits, by instruction: the size of an element in bytes, and the latest generic address of each lane; 0 if the lane loaded none.
+    loads: BTreeMap<u32, (u8, Lanes)>,
 }
 
 /// Unwritten bits in the registers and memory of a resident block.
@@ -71,6 +74,7 @@ impl UnwrittenCheck {
             unclear: self.widths.iter().map(|mask| if *mask == 0 { 0 } else { u32::MAX }).collect(),
             bits: self.widths.iter().map(|mask| [*mask; LANES]).collect(),
             origin: vec![NONE; self.widths.len()],
+            loads: BTreeMap::new(),
         };
         let block = UnwrittenBits {
             warps: (0..threads.div_ceil(32)).map(|_| warp()).collect(),
@@ -180,6 +184,8 @@ impl UnwrittenCheck {
                 if bits != 0 && *row != NONE {
                     registers.bits[*row as usize][lane] = bits;
                     unclear[at] |= 1 << lane;
+                    let address = addresses[lane] + u64::from(access.bytes) * at as u64;
+                    registers.loads.entry(moment.at).or_insert((access.bytes, [0; LANES])).1[lane] = address;
                 }
             }
         }
@@ -321,7 +327,7 @@ impl UnwrittenCheck {
         let place = element(address, bits.len() as u64, moment);
         let message = match row {
             NONE => format!("An atomic operation updates {place}, which nobody has written."),
-            _ => format!("The value that is written to {place} depends on {}.", registers.story(row, moment)),
+            _ => format!("The value that is written to {place} depends on {}.", registers.story(row, lane, moment)),
         };
         Err(moment.fault(Cause::Unwritten, lane, message))
     }
@@ -393,15 +399,20 @@ impl Registers {
         let Some(lane) = lanes(unclear).find(|lane| self.bits[row as usize][*lane] & bits != 0) else {
             return Ok(());
         };
-        let message = format!("{} {}.", what(), self.story(row, moment));
+        let message = format!("{} {}.", what(), self.story(row, lane, moment));
         Err(moment.fault(Cause::Unwritten, lane, message))
     }
 
-    /// Describes where an unwritten value comes from.
-    fn story(&self, row: Row, moment: &Moment) -> String {
+    /// Describes where a lane's unwritten value comes from.
+    fn story(&self, row: Row, lane: usize, moment: &Moment) -> String {
         match self.origin.get(row as usize) {
             Some(&at) if at != NONE => {
-                format!("something that nobody has written, which was read in {}", line(moment.kernel, at, moment.at))
+                let line = line(moment.kernel, at, moment.at);
+                let loads = self.loads.get(&at).filter(|(_, addresses)| addresses[lane] != 0);
+                let loaded = loads.map_or(String::new(), |(bytes, addresses)| {
+                    format!(": {}", element(addresses[lane], (*bytes).into(), moment))
+                });
+                format!("something that nobody has written, which was read in {line}{loaded}")
             }
             _ => "a variable that was never set".into(),
         }

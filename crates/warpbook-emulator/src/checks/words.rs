@@ -1,6 +1,6 @@
 //! Wording of messages: names of buffer elements and of source lines.
 
-use crate::machine::{Moment, SHARED_WINDOW};
+use crate::machine::{LOCAL_WINDOW, Moment, SHARED_WINDOW};
 use crate::program::{Kernel, plain_name};
 
 /// Names the element at a generic address in a message.
@@ -15,6 +15,9 @@ pub(super) fn element(address: u64, bytes: u64, moment: &Moment) -> String {
             "" => format!("element {element} of dynamic shared memory"),
             name => format!("element {element} of the shared variable `{name}`"),
         };
+    }
+    if address & LOCAL_WINDOW != 0 {
+        return format!("offset {} of the thread's local memory", address ^ LOCAL_WINDOW);
     }
     match moment.memory.find(address) {
         Some(buffer) => {

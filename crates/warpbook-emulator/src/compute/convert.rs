@@ -3,7 +3,7 @@
 use super::{Word, extend, mask};
 use crate::ptx::Type;
 
-/// How a number that the format cannot represent is rounded.
+/// The direction in which a number is rounded if the format cannot represent it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Rounding {
     /// To the nearest number; ties go to the even one.

@@ -50,6 +50,17 @@ fn flush(value: f32) -> f32 {
     if value.is_subnormal() { 0f32.copysign(value) } else { value }
 }
 
+/// Replaces a denormal in double precision with a zero of the same sign.
+fn flush_double(value: f64) -> f64 {
+    if value.is_subnormal() { 0f64.copysign(value) } else { value }
+}
+
+/// Divides as `div.approx.f32`, which multiplies by a reciprocal: above 2^126 the reciprocal of `b` is zero.
+fn divide_approximately(a: f32, b: f32) -> f32 {
+    // The smallest normal number is 2^-126.
+    if b.abs() > 1.0 / f32::MIN_POSITIVE { a * 0f32.copysign(b) } else { a / b }
+}
+
 pub(super) fn add_rows(out: &mut Vec<OpcodeRow>) {
     single_and_double(out);
     directed(out);
@@ -170,13 +181,16 @@ fn approximations(out: &mut Vec<OpcodeRow>) {
     }
     rows! { out, f32, ".f32";
         "tanh.approx" |a| f64::from(a).tanh() as f32;
-        "div.approx" "div.full" |a, b| a / b;
-        "div.approx.ftz" "div.full.ftz" |a, b| flush(flush(a) / flush(b));
+        "div.approx" |a, b| divide_approximately(a, b);
+        "div.approx.ftz" |a, b| flush(divide_approximately(flush(a), flush(b)));
+        "div.full" |a, b| a / b;
+        "div.full.ftz" |a, b| flush(flush(a) / flush(b));
     }
     // Only the upper 32 bits are computed, as on a GPU; programs refine the result.
     rows! { out, f64, ".f64";
-        "rcp.approx.ftz" |a| (1.0 / a).to_bits() & !0xffff_ffff;
-        "rsqrt.approx" "rsqrt.approx.ftz" |a| (1.0 / a.sqrt()).to_bits() & !0xffff_ffff;
+        "rcp.approx.ftz" |a| flush_double(1.0 / flush_double(a)).to_bits() & !0xffff_ffff;
+        "rsqrt.approx" |a| (1.0 / a.sqrt()).to_bits() & !0xffff_ffff;
+        "rsqrt.approx.ftz" |a| (1.0 / flush_double(a).sqrt()).to_bits() & !0xffff_ffff;
     }
 }
 

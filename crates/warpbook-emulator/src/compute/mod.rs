@@ -23,7 +23,7 @@ pub(crate) type Lanes = [u64; LANES];
 /// A function of up to four operands that computes all lanes. It writes the result to the first parameter.
 pub(crate) type Apply = fn(&mut Lanes, &Lanes, &Lanes, &Lanes, &Lanes);
 
-/// How an opcode computes its result: with a plain function, or with a conversion.
+/// The computation of an opcode: a plain function or a conversion.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Compute {
     /// A function with its number of operands.

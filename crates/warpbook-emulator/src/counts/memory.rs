@@ -111,18 +111,18 @@ mod tests {
 
     #[test]
     fn quarters_that_share_addresses_in_pairs_are_served_as_one() {
-        let of = |vector: fn(u64) -> u64| {
+        let actual_and_ideal = |vector: fn(u64) -> u64| {
             let addresses: Lanes = std::array::from_fn(|lane| 16 * vector(lane as u64));
             (wavefronts(&addresses, u32::MAX, 16), ideal_wavefronts(&addresses, u32::MAX, 16))
         };
         // First, all lanes of a half-warp load one vector, as the product 06_vectorised loads A. Then a half-warp loads eight vectors, each by two lanes that
         // are next to each other or two apart.
-        assert_eq!(of(|lane| lane / 16), (2, 2));
-        assert_eq!(of(|lane| lane / 2), (2, 2));
-        assert_eq!(of(|lane| lane / 4 * 2 + lane % 2), (2, 2));
+        assert_eq!(actual_and_ideal(|lane| lane / 16), (2, 2));
+        assert_eq!(actual_and_ideal(|lane| lane / 2), (2, 2));
+        assert_eq!(actual_and_ideal(|lane| lane / 4 * 2 + lane % 2), (2, 2));
         // Four vectors for a half-warp, each read by lanes four apart, and one vector for each lane.
-        assert_eq!(of(|lane| lane % 4), (4, 4));
-        assert_eq!(of(|lane| lane), (4, 4));
+        assert_eq!(actual_and_ideal(|lane| lane % 4), (4, 4));
+        assert_eq!(actual_and_ideal(|lane| lane), (4, 4));
     }
 
     #[test]

@@ -11,7 +11,7 @@ use crate::machine::{
     AccessKind, Identity, LOCAL_WINDOW, Moment, Observer, Request, SHARED_WINDOW, lanes, lanes_where, start,
 };
 use crate::program::{Action, Collective, CollectiveKind, Kernel};
-use crate::{Fault, Place};
+use crate::{Fault, SourcePosition};
 use requests::FirstRequests;
 use std::collections::HashMap;
 use std::ops::AddAssign;
@@ -166,7 +166,7 @@ impl Counter {
         let mut known = HashMap::new();
         let mut line_of = Vec::with_capacity(kernel.steps.len());
         for step in &kernel.steps {
-            let key = |place: &Arc<Place>| (place.file.to_string(), place.line);
+            let key = |place: &Arc<SourcePosition>| (place.file.to_string(), place.line);
             let key = step.place.as_ref().map_or((String::new(), 0), key);
             line_of.push(*known.entry(key).or_insert_with_key(|(file, line)| {
                 lines.push(LineCounts { file: file.clone(), line: *line, ..LineCounts::default() });

@@ -43,8 +43,8 @@ impl Context<'_, '_> {
         observers.iter_mut().try_for_each(|observer| tell(*observer, &moment))
     }
 
-    /// Counts an instruction and its active lanes. Returns a fault if the budget of steps is used up.
-    pub(super) fn count(&mut self) -> Result<(), Fault> {
+    /// Counts an instruction of a warp and its active lanes. Returns a fault if the budget of steps is used up.
+    pub(super) fn count(&mut self, warp: u32) -> Result<(), Fault> {
         let active = self.active.count_ones();
         let Grid { kernel, steps, thread_steps, budget, .. } = &mut *self.grid;
         *steps += 1;
@@ -53,46 +53,47 @@ impl Context<'_, '_> {
             return Ok(());
         }
         let message = format!("`{}` has not ended after {budget} instructions of its warps.", kernel.name);
-        Err(Fault::new(Cause::Endless, message))
+        let running = if self.active == 0 { self.lanes } else { self.active };
+        let thread = Some(self.identity.thread(warp, running.trailing_zeros() as usize));
+        Err(Fault { thread, ..Fault::new(Cause::Endless, message) })
     }
 
     /// Describes the address of an invalid access of `bytes` bytes, relative to the nearest buffer or variable.
     pub(super) fn describe(&self, space: Space, address: u64, bytes: u64) -> String {
-        let outside = |name: &str, address: u64, length: usize| {
-            // An index below zero has wrapped around to a large address.
-            let offset = address.cast_signed();
-            format!("at offset {offset} of {name}, which has {length} bytes")
+        // An index below zero has wrapped around to a large address.
+        let offset = address.cast_signed();
+        let position = |name: &str, length: u64, element: &str| {
+            let distance = distance(offset, bytes, length);
+            format!("at offset {offset} of {name}, which has {length} bytes{element}{distance}")
         };
         match space {
             Space::Shared => {
-                outside("the block's shared memory", address, self.shared.len()) + &self.shared_element(address, bytes)
+                let element = self.shared_element(offset, bytes);
+                position("the block's shared memory", self.shared.len() as u64, &element)
             }
             Space::Generic if address & SHARED_WINDOW != 0 => {
                 self.describe(Space::Shared, address ^ SHARED_WINDOW, bytes)
             }
-            Space::Local => {
-                format!(
-                    "at offset {address} of the thread's local memory, which has {} bytes",
-                    self.grid.kernel.frame_bytes
-                )
-            }
+            Space::Local => position("the thread's local memory", self.grid.kernel.frame_bytes, ""),
             Space::Generic if address & LOCAL_WINDOW != 0 => self.describe(Space::Local, address ^ LOCAL_WINDOW, bytes),
-            Space::Param => outside("the parameters", address, self.grid.parameters.len()),
+            Space::Param => position("the parameters", self.grid.parameters.len() as u64, ""),
             Space::Global | Space::Const | Space::Generic => self.describe_global(address, bytes),
         }
     }
 
-    /// Names the element of the nearest shared variable. Returns an empty text if there is none or if the launch has dynamic shared memory.
-    fn shared_element(&self, address: u64, bytes: u64) -> String {
-        if self.shared.len() as u64 > self.grid.kernel.shared_bytes {
-            return String::new();
+    /// Names the element of the nearest shared variable or of dynamic shared memory. Returns an empty text if the block has no shared memory.
+    fn shared_element(&self, offset: i64, bytes: u64) -> String {
+        let kernel = self.grid.kernel;
+        let dynamic = (kernel.shared_bytes, String::new());
+        let has_dynamic = self.shared.len() as u64 > kernel.shared_bytes;
+        let all: Vec<&(u64, String)> = kernel.shared.iter().chain(has_dynamic.then_some(&dynamic)).collect();
+        let nearest = all.iter().rev().find(|(start, _)| start.cast_signed() <= offset).or(all.first());
+        let Some((start, name)) = nearest else { return String::new() };
+        let element = (offset - start.cast_signed()).div_euclid(bytes.max(1).cast_signed());
+        match plain_name(name) {
+            "" => format!(": element {element} of dynamic shared memory"),
+            name => format!(": element {element} of `{name}`"),
         }
-        let address = address.cast_signed();
-        let begins = |(start, _): &&(u64, String)| start.cast_signed() <= address;
-        let all = &self.grid.kernel.shared;
-        let Some((start, name)) = all.iter().rev().find(begins).or(all.first()) else { return String::new() };
-        let element = (address - start.cast_signed()).div_euclid(bytes.max(1).cast_signed());
-        format!(": element {element} of `{}`", plain_name(name))
     }
 
     fn describe_global(&self, address: u64, bytes: u64) -> String {
@@ -109,10 +110,16 @@ impl Context<'_, '_> {
             let distance = buffer.start - address;
             return format!("{distance} bytes before {name}: element -{}", distance.div_ceil(bytes));
         };
-        let outside = (offset + bytes).saturating_sub(length);
-        let far = if outside > 0 { format!(", {outside} bytes outside") } else { String::new() };
-        format!("at offset {offset} of {name}: element {}{far}", offset / bytes)
+        let distance = distance(offset.cast_signed(), bytes, length);
+        format!("at offset {offset} of {name}: element {}{distance}", offset / bytes)
     }
+}
+
+/// Says in a message how many bytes an access reaches out of memory of `length` bytes. Returns an empty text if it is inside.
+fn distance(offset: i64, bytes: u64, length: u64) -> String {
+    let size = offset.unsigned_abs();
+    let outside = if offset < 0 { size } else { (size + bytes).saturating_sub(length) };
+    if outside > 0 { format!(", {outside} bytes outside") } else { String::new() }
 }
 
 /// The state of one barrier.
@@ -220,11 +227,11 @@ impl Block {
             Waits::No => String::new(),
             Waits::Barrier(number) => {
                 let Meeting { arrived, expected, .. } = self.barriers[number];
-                let of = match expected {
+                let awaited = match expected {
                     0 => format!("the block's {}", self.identity.threads_of_block()),
                     expected => expected.to_string(),
                 };
-                format!("{arrived} of {of} threads have arrived at barrier {number}; the others never do.")
+                format!("{arrived} of {awaited} threads have arrived at barrier {number}; the others never do.")
             }
             Waits::Lanes(mask) => {
                 let (lanes, missing) = (split.lanes, mask & warp.live & !split.lanes);

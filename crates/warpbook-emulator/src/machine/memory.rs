@@ -13,7 +13,7 @@ pub(super) const RED_ZONE: u64 = 16 << 30;
 /// Value of each byte in new memory. Floating-point numbers are then NaN, and signed integers are -1.
 pub(super) const POISON: u8 = 0xff;
 
-/// Which bits of a buffer have never been written.
+/// The bits of a buffer that have never been written.
 #[derive(Debug, Clone)]
 pub(crate) enum Unwritten {
     All,

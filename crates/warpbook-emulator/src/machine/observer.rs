@@ -45,7 +45,7 @@ impl<'a> Moment<'a> {
     }
 }
 
-/// How an instruction accesses memory.
+/// The kind of an access to memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum AccessKind {
     /// The instruction reads memory.
@@ -84,25 +84,26 @@ pub(crate) fn start<T>(blocks: &mut Vec<T>, identity: &Identity, block: T) {
 
 /// An observer of a launch. If a method returns an error, the launch ends.
 pub(crate) trait Observer {
-    /// Called when a block becomes resident.
+    /// The machine calls this when a block becomes resident.
     fn block_starts(&mut self, _identity: &Identity) {}
 
-    /// Called before an instruction runs. At a branch, the lanes in `active` jump, and the remaining lanes in `lanes` do not.
+    /// The machine calls this before an instruction runs. At a branch, the lanes in `active` jump, and the remaining lanes in `lanes` do not.
     fn step(&mut self, _moment: &Moment) -> Result<(), Fault> {
         Ok(())
     }
 
-    /// Called before the active lanes of a warp access memory.
+    /// The machine calls this before the active lanes of a warp access memory.
     fn access(&mut self, _request: &Request) -> Result<(), Fault> {
         Ok(())
     }
 
-    /// Called before lanes perform a collective operation. Each group in `_parties` reached it at its own instruction; the lanes of `_moment` arrived last.
+    /// The machine calls this before lanes perform a collective operation. Each group in `_parties` reached it at its own instruction; the lanes of `_moment`
+    /// arrived last.
     fn collective(&mut self, _moment: &Moment, _parties: &[(u32, &Collective)]) -> Result<(), Fault> {
         Ok(())
     }
 
-    /// Called when a barrier is complete, with a mask of the waiting lanes of each warp. Lanes that arrive without waiting are not included.
+    /// The machine calls this when a barrier is complete, with a mask of the waiting lanes of each warp. Lanes that arrive without waiting are not included.
     fn barrier(&mut self, _: &Identity, _number: usize, _waiting: &[(u32, u32)]) -> Result<(), Fault> {
         Ok(())
     }

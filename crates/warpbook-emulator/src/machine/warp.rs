@@ -144,7 +144,7 @@ impl Warp {
 
     /// Runs one instruction. Returns the split that continues; `None` if the split has ended or waits.
     fn advance(&mut self, mut split: Split, step: &Step, context: &mut Context) -> Result<Option<Split>, Fault> {
-        context.count()?;
+        context.count(self.number)?;
         context.observe(self, |observer, moment| observer.step(moment))?;
         let (active, next) = (context.active, split.at + 1);
         match &step.action {

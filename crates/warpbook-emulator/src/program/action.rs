@@ -1,7 +1,7 @@
 //! The interpreter's instructions. Their operands are rows: registers or constants across the 32 lanes of a warp.
 
 use crate::compute::{Combine, Compare, Compute};
-use crate::ptx::{Place, Space};
+use crate::ptx::{SourcePosition, Space};
 use std::sync::Arc;
 
 /// Index of a row: a register, constant or special register with a value for each of the 32 lanes.
@@ -23,9 +23,9 @@ pub(crate) struct Step {
     pub(crate) opcode: Arc<str>,
     /// Index of the instruction at which lanes that diverge here reconverge: the immediate post-dominator. [`NONE`] if they do not reconverge.
     pub(crate) meet: u32,
-    /// Line number in the PTX.
+    /// Line number in the PTX. The exit that is added has the line of the last instruction.
     pub(crate) line: u32,
-    pub(crate) place: Option<Arc<Place>>,
+    pub(crate) place: Option<Arc<SourcePosition>>,
 }
 
 /// The effect of an instruction.
@@ -145,7 +145,7 @@ pub(crate) enum BarrierKind {
     },
 }
 
-/// How a barrier combines the predicates of a block's threads.
+/// The function with which a barrier combines the predicates of a block's threads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Reduction {
     Count,
@@ -182,7 +182,7 @@ pub(crate) enum CollectiveKind {
     Reduce(Update),
 }
 
-/// How a shuffle chooses the source lane.
+/// The rule by which a shuffle chooses the source lane.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Shuffle {
     Up,

@@ -14,7 +14,7 @@ const MOST: usize = 200_000;
 /// Maximum size of a thread's frame in bytes: the limit of local memory on a GPU.
 const MOST_FRAME: u64 = 512 << 10;
 
-/// Where a variable is stored.
+/// The place in which a variable is stored.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum VariablePlace {
     /// An offset in the parameters of the launch.
@@ -99,14 +99,9 @@ impl<'m> Decoder<'m> {
         }
         let places: Vec<VariablePlace> = parameters.iter().map(|p| VariablePlace::Parameter(p.offset)).collect();
         decoder.function(entry, &places)?;
-        decoder.steps.push(Step {
-            guard: None,
-            action: Action::Exit,
-            opcode: "".into(),
-            meet: NONE,
-            line: 0,
-            place: None,
-        });
+        let line = decoder.steps.last().map_or(entry.at.0, |last| last.line);
+        let (action, opcode) = (Action::Exit, "".into());
+        decoder.steps.push(Step { guard: None, action, opcode, meet: NONE, line, place: None });
         decoder.shared_bytes = align(decoder.shared_bytes, decoder.dynamic_align);
         Ok((decoder, parameters))
     }

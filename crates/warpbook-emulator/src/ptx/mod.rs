@@ -7,5 +7,5 @@ mod tree;
 mod types;
 
 pub(crate) use tree::{Function, Instruction, Operand, Register, Variable, VariableId};
-pub use tree::{Module, Place};
+pub use tree::{Module, SourcePosition};
 pub(crate) use types::{Space, Type};

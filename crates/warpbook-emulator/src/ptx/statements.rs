@@ -2,7 +2,7 @@
 
 use super::lexer::TokenKind;
 use super::parser::{Parser, index};
-use super::tree::{Function, Instruction, Operand, Place, Register, VariableId};
+use super::tree::{Function, Instruction, Operand, Register, SourcePosition, VariableId};
 use super::types::Type;
 use crate::Refusal;
 use std::collections::HashMap;
@@ -21,7 +21,7 @@ struct Body<'f> {
     wanted: Vec<(String, (u32, u32))>,
     /// Jump tables of `brx.idx`, by name.
     tables: HashMap<String, Operand>,
-    place: Option<Arc<Place>>,
+    place: Option<Arc<SourcePosition>>,
 }
 
 impl Body<'_> {
@@ -124,7 +124,7 @@ impl Parser<'_> {
     }
 
     /// Parses a source place, such as `.loc 1 61 13, function_name $L__info_string0, inlined_at 1 69 5`.
-    fn place(&mut self) -> Result<Option<Arc<Place>>, Refusal> {
+    fn place(&mut self) -> Result<Option<Arc<SourcePosition>>, Refusal> {
         let line_of_ptx = self.position().0;
         self.next();
         let file_line_column = |parser: &mut Self| -> Result<_, Refusal> {
@@ -141,7 +141,7 @@ impl Parser<'_> {
             }
         }
         // Line 0 marks code that has no source line.
-        let place = file.filter(|_| line > 0).map(|file| Place { file, line, column, inlined_at });
+        let place = file.filter(|_| line > 0).map(|file| SourcePosition { file, line, column, inlined_at });
         Ok(place.map(Arc::new))
     }
 

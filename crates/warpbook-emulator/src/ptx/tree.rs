@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 /// A position in a kernel's source, from a `.loc` directive.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub struct Place {
+pub struct SourcePosition {
     /// Name of the file as it was given to the compiler.
     pub file: Arc<str>,
     /// Line number, counted from 1.
@@ -17,7 +17,7 @@ pub struct Place {
     pub inlined_at: Option<(Arc<str>, u32)>,
 }
 
-impl fmt::Display for Place {
+impl fmt::Display for SourcePosition {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}, line {}", self.file, self.line)?;
         match &self.inlined_at {
@@ -83,7 +83,7 @@ pub(crate) struct Function {
 pub(crate) struct Instruction {
     /// Line and column in the PTX.
     pub(crate) at: (u32, u32),
-    pub(crate) place: Option<Arc<Place>>,
+    pub(crate) place: Option<Arc<SourcePosition>>,
     /// The guard predicate, and true if the instruction runs only where the predicate is false.
     pub(crate) guard: Option<(Register, bool)>,
     /// The opcode with its modifiers, such as `ld.global.v4.f32`.

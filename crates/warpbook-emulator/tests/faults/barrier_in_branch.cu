@@ -1,6 +1,6 @@
 // Fault: barrier, in line 10 or 15. Says: others at the one in line
 // Launch: 1 x 64, with x: f32[64]; y: f32[64]
-// After: https://codehunter.cc/a/c/cuda-syncthreads-inside-if-statements
+// After: the Stack Overflow question "CUDA: __syncthreads() inside if statements" (copy: https://codehunter.cc/a/c/cuda-syncthreads-inside-if-statements)
 extern "C" __global__ void k(const float* x, float* y) {
     __shared__ float s[64];
     unsigned t = threadIdx.x;

@@ -1,4 +1,4 @@
-// Fault: out of bounds, in line 11. Says: shared memory, which has 256 bytes
+// Fault: out of bounds, in line 11. Says: shared memory, which has 256 bytes: element 64 of `s`, 4 bytes outside
 // Launch: 1 x 64, with x: f32[64]; y: f32[64]
 extern "C" __global__ void k(const float* x, float* y) {
     __shared__ float s[64];

@@ -1,4 +1,4 @@
-// Fault: unwritten, in line 12. Says: A branch depends on something that nobody has written
+// Fault: unwritten, in line 12. Says: A branch depends on something that nobody has written, which was read in line 12: element 0 of the shared variable `is_last`
 // Launch: 1 x 64, with x: f32[64]; y: f32[64]
 extern "C" __global__ void k(const float* x, float* y) {
     __shared__ int is_last;

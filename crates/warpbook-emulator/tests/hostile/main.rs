@@ -12,7 +12,7 @@ use random::Random;
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 use std::time::{Duration, Instant};
-use warpbook_emulator::{Argument, Gpu, Launch, Module};
+use warpbook_emulator::{Argument, Cause, Fault, Gpu, Launch, Module};
 
 /// Maximum number of warp instructions that a mutated kernel may run.
 const STEPS: u64 = 20_000;
@@ -156,26 +156,34 @@ fn mutated(program: &str, others: &[&str], random: &mut Random) -> String {
     all.concat()
 }
 
-/// Parses, decodes and runs a text, and returns the stage that it reached. Every error must name a line and have a message.
+/// Parses, decodes and runs a text, and returns the stage that it reached. Every error must have a message, and must name a line of the text unless it concerns
+/// the whole text or the launch.
 fn run(text: &str) -> &'static str {
     let lines = u32::try_from(text.lines().count()).unwrap() + 1;
-    let told = |line: u32, message: &str| {
-        assert!(line <= lines, "line {line} of {lines}: {message}");
+    let told = |line: u32, has_line: bool, message: &str| {
+        assert!(line <= lines && (line > 0 || !has_line), "line {line} of {lines}: {message}");
         assert!(message.len() > 5 && message.len() < 2000, "{message}");
     };
+    let told_fault = |fault: &Fault| told(fault.ptx_line, fault.cause != Cause::Launch, &fault.to_string());
     let module = match Module::parse(text) {
         Ok(module) => module,
         Err(refusal) => {
-            told(refusal.line, &refusal.to_string());
+            told(refusal.line, true, &refusal.to_string());
             return "refused by the parser";
         }
     };
     let mut gpu = Gpu::new();
-    let Ok(loaded) = gpu.load(&module) else { return "too large" };
+    let loaded = match gpu.load(&module) {
+        Ok(loaded) => loaded,
+        Err(fault) => {
+            assert!(fault.cause == Cause::Launch && fault.message.contains("do not fit"), "{fault}");
+            return "too large";
+        }
+    };
     let kernel = match loaded.kernel("kernel") {
         Ok(kernel) => kernel,
         Err(refusal) => {
-            told(refusal.line, &refusal.to_string());
+            told(refusal.line, !refusal.message.starts_with("There is no entry"), &refusal.to_string());
             return "refused when decoded";
         }
     };
@@ -186,7 +194,7 @@ fn run(text: &str) -> &'static str {
     let launch = Launch { budget: STEPS, ..Launch::new(2, 64) };
     // The checks, too, must survive hostile programs.
     if let Err(fault) = gpu.launch_checked(&kernel, &launch, &arguments) {
-        told(fault.ptx_line, &fault.to_string());
+        told_fault(&fault);
     }
     match gpu.launch(&kernel, &launch, &arguments) {
         Ok(report) => {
@@ -194,7 +202,7 @@ fn run(text: &str) -> &'static str {
             "ran"
         }
         Err(fault) => {
-            told(fault.ptx_line, &fault.to_string());
+            told_fault(&fault);
             "stopped"
         }
     }

@@ -178,6 +178,7 @@ fn stores_of_the_same_value_are_noted() {
     let [note] = verdict.notes.as_slice() else { panic!("{:?}", verdict.notes) };
     assert_eq!(note.place.as_ref().map(|place| place.line), Some(3));
     assert!(note.message.contains("write the same value to element 3 of argument 2"), "{}", note.message);
+    assert!(!note.message.contains("here and in") && note.message.ends_with("more than once."), "{}", note.message);
 }
 
 #[test]

@@ -59,7 +59,7 @@ pub fn matrices_are_transposed() {
 
 #[test]
 pub fn lanes_that_part_meet_again() {
-    for (n, kinds) in [(1024, 5), (2048, 32)] {
+    for (n, kinds) in [(1280, 5), (2048, 32)] {
         let steps = |x: &[f32], i: usize| {
             let kind = (i % kinds) as f32;
             // Uses `mul_add` because the compiler fuses the product and the sum, here and in the loop.
@@ -67,9 +67,7 @@ pub fn lanes_that_part_meet_again() {
             (0..64).fold(x[i], |v, _| a.mul_add(v, b))
         };
         each(&guide::branches_divergent(), n, kinds, 1, steps);
-        if n % (32 * kinds) == 0 {
-            each(&guide::branches_uniform(), n, kinds, 1, steps);
-        }
+        each(&guide::branches_uniform(), n, kinds, 1, steps);
     }
 }
 
@@ -83,7 +81,7 @@ pub fn chains_of_operations_have_the_same_bits() {
         each(&guide::made(), n, 1, 1, |_, i| {
             ((i as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 40) as f32 / 8_388_608.0 - 1.0
         });
-        for at_a_time in [1, 8] {
+        for at_a_time in [1, 2, 4, 8] {
             each(&guide::chains(at_a_time), n, 1, 1, |x, i| {
                 let ends = (0..8).map(|j| (0..64).fold(x[i] + j as f32, |v, _| 0.99f32.mul_add(v, 0.01)));
                 // The kernel adds the results of the chains in this order.
@@ -128,7 +126,7 @@ pub fn words_from_random_places_are_added() {
     };
     for n in [1024, 8192] {
         let x = whole(n, 2);
-        for at_a_time in [1, 8] {
+        for at_a_time in [1, 2, 4, 8] {
             let got = run(&guide::gather(at_a_time), &x, &vec![0.0; n / 8], [n, 1], n / 8);
             let sum = |i: usize| (0..8).map(|j| x[mixed((8 * i + j) as u32) & (n - 1)]).sum::<f32>();
             assert_eq!(got, (0..n / 8).map(sum).collect::<Vec<_>>());
@@ -150,8 +148,9 @@ pub fn walks_arrive_where_the_cpu_s_do() {
         let x = cycle(lines);
         let end = |j: usize| (0..125_000).fold(j * (lines / 8), |at, _| x[32 * at] as usize) as f32;
         let want: Vec<f32> = (0..8).map(end).collect();
-        assert_eq!(run(&guide::chase(8), &x, &[f32::NAN; 8], [32 * lines, 1], 1), want);
-        assert_eq!(run(&guide::chase_shared(), &x, &[f32::NAN; 8], [32 * lines, 1], 1), want);
+        for spec in [guide::chase(1), guide::chase(8), guide::chase_shared()] {
+            assert_eq!(run(&spec, &x, &[f32::NAN; 8], [32 * lines, 1], 1), want, "{}", spec.file);
+        }
     }
 }
 

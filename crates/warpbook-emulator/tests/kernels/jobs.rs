@@ -63,6 +63,7 @@ fn counted() -> Vec<(String, Job)> {
         guide::sums_of_whole_numbers_are_exact();
         guide::a_layer_of_neurons_is_that_of_the_cpu();
         guide::words_from_random_places_are_added();
+        guide::walks_arrive_where_the_cpu_s_do();
         guide::lanes_follow_what_one_of_them_read();
     };
     launches(run).0

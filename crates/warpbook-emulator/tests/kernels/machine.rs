@@ -40,7 +40,7 @@ macro_rules! elements {
 }
 elements!(u8, u32, u64, f32, f64);
 
-/// How a test runs its kernels.
+/// The way in which a test runs its kernels.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Mode {
     /// Runs each kernel three times, with its blocks and warps in different orders and all checks on. No check may find a fault.

@@ -1,7 +1,7 @@
 //! Tests the neural-network kernels on CUDA cores, and an example of a learner's own layer.
 
 use crate::machine::{Machine, assert_close, real};
-use warpbook_data::philox::uniform;
+use warpbook_data::philox::{gaussian, permute, uniform};
 use warpbook_emulator::Argument;
 use warpbook_kernels::Launch;
 use warpbook_kernels::nn::{self, Layout, OwnForm};
@@ -365,6 +365,15 @@ fn parameters_are_updated_and_numbers_drawn_as_on_the_cpu() {
         run(&mut machine, &warpbook_kernels::uniforms(), n.div_ceil(256), &arguments);
         let want: Vec<f32> = (0..n as u64).map(|i| uniform(99, (1 << 33) + i, 3)).collect();
         assert_eq!(machine.get::<f32>(&numbers, n), want);
+        run(&mut machine, &warpbook_kernels::gaussians(), n.div_ceil(256), &arguments);
+        let want: Vec<f32> = (0..n as u64).map(|i| gaussian(99, (1 << 33) + i, 3)).collect();
+        assert_eq!(machine.get::<f32>(&numbers, n), want);
+        // The last n elements of a permutation of n + 50.
+        let (order, all) = (machine.room::<u64>(n), n as u64 + 50);
+        let arguments = [&order, &long(n), &long(99), &long(50), &Argument::U64(all)];
+        run(&mut machine, &warpbook_kernels::permutation(), n.div_ceil(256), &arguments);
+        let want: Vec<u64> = (50..all).map(|i| permute(99, i, all)).collect();
+        assert_eq!(machine.get::<u64>(&order, n), want);
     }
 }
 

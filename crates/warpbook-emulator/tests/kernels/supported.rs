@@ -3,7 +3,7 @@
 use crate::machine::ptx;
 use warpbook_emulator::{Gpu, Module};
 
-/// How the messages begin that refuse tensor cores and asynchronous copies.
+/// The beginnings of the messages that refuse tensor cores and asynchronous copies.
 const REFUSED: [&str; 4] = ["`cp.async.", "`ldmatrix.", "`mma.", "`wmma."];
 
 #[test]

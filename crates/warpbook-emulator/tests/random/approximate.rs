@@ -1,7 +1,7 @@
 //! Tests approximate instructions. The emulator returns the number nearest to the true value, and a GPU's result must be within the error bounds of the PTX
 //! ISA.
 
-use crate::forms::{self, Form, Kind};
+use crate::forms::{self, Form, Kind, family};
 use crate::generate::HEAD;
 use crate::random::Random;
 use warpbook_device::testing::{self, PtxModule};
@@ -36,7 +36,7 @@ const BOUNDS: [Bound; 10] = [
 
 impl Bound {
     fn of_form(form: &Form) -> &'static Self {
-        let name = if form.into == Kind::Double { "f64" } else { form.opcode.split('.').next().unwrap() };
+        let name = if form.into == Kind::Double { "f64" } else { family(&form.opcode) };
         BOUNDS.iter().find(|bound| bound.name == name).unwrap_or_else(|| panic!("{} has no bound", form.opcode))
     }
 
@@ -50,6 +50,16 @@ impl Bound {
         let magnitude = 10f64.powf(high.log10() * (2.0 * share - 1.0));
         if low < 0.0 && random.next() & 1 == 0 { -magnitude } else { magnitude }
     }
+}
+
+/// Returns a row of RANDOM.md for a form: the interval of its operands, the bound of its error, and the number to which the error is relative.
+pub fn row(form: &Form) -> String {
+    let Bound { operands: (low, high), error, least, .. } = *Bound::of_form(form);
+    let sign = if low < 0.0 { "±" } else { "" };
+    let operands =
+        if high < 1e6 { format!("{low} to {high}") } else { format!("{sign}{:.0e} to {sign}{high:.0e}", 1.0 / high) };
+    let relative_to = if least > 0.0 { format!("the value, at least {least}") } else { "the value".to_owned() };
+    format!("| `{}` | {operands} | {error:e} | {relative_to} |", form.opcode)
 }
 
 /// Returns a kernel that computes one form in each thread. Each operand and result has 8 bytes of memory.
@@ -154,4 +164,63 @@ fn approximations_have_bounds() {
         let results = emulated(&kernel(&form), &operands, 1);
         assert!(results[..256].iter().all(|bits| !value(&form, *bits).is_nan()), "{}", form.opcode);
     }
+}
+
+const INFINITY: f64 = f64::INFINITY;
+
+/// Results for the operands -infinity, -0, 0 and infinity, from the PTX ISA 9.0.
+const SPECIAL: [(&str, [f64; 4]); 8] = [
+    ("cos", [f64::NAN, 1.0, 1.0, f64::NAN]),
+    ("ex2", [0.0, 1.0, 1.0, INFINITY]),
+    ("lg2", [f64::NAN, -INFINITY, -INFINITY, INFINITY]),
+    ("rcp", [-0.0, -INFINITY, INFINITY, 0.0]),
+    ("rsqrt", [f64::NAN, -INFINITY, INFINITY, 0.0]),
+    ("sin", [f64::NAN, -0.0, 0.0, f64::NAN]),
+    ("sqrt", [f64::NAN, -0.0, 0.0, INFINITY]),
+    ("tanh", [-1.0, -0.0, 0.0, 1.0]),
+];
+
+/// Returns pairs of operands of a form, with the results that the PTX ISA documents.
+fn special_cases(form: &Form) -> Vec<([f64; 2], f64)> {
+    let denormal = if form.into == Kind::Double { f64::MIN_POSITIVE / 2.0 } else { (f32::MIN_POSITIVE / 2.0).into() };
+    let large = 2f64.powi(127);
+    let Some((name, [below, negative, positive, above])) =
+        SPECIAL.iter().find(|(name, _)| *name == family(&form.opcode))
+    else {
+        // Only division has two operands. `div.approx` multiplies by a reciprocal, which is zero above 2^126.
+        let of_large =
+            [([1.0, large], 0.0), ([-1.0, large], -0.0), ([large, large], 0.0), ([INFINITY, large], f64::NAN)];
+        return if form.opcode.starts_with("div.approx.") { of_large.to_vec() } else { Vec::new() };
+    };
+    let mut cases =
+        vec![(-INFINITY, *below), (-0.0, *negative), (0.0, *positive), (INFINITY, *above), (f64::NAN, f64::NAN)];
+    if form.opcode.contains(".ftz.") {
+        cases.extend([(-denormal, *negative), (denormal, *positive)]);
+    }
+    cases.extend(match *name {
+        "lg2" | "sqrt" | "rsqrt" => vec![(-1.0, f64::NAN), (-1e30, f64::NAN)],
+        "ex2" => vec![(-large, 0.0), (large, INFINITY)],
+        "tanh" => vec![(-denormal, -denormal), (denormal, denormal), (-large, -1.0), (large, 1.0)],
+        _ => Vec::new(),
+    });
+    cases.into_iter().map(|(operand, result)| ([operand, 0.0], result)).collect()
+}
+
+/// Checks results of the emulator for zeros, denormals, infinities, NaN and large numbers, which the comparison with a GPU leaves out.
+#[test]
+fn special_operands_have_the_documented_results() {
+    let mut checked = 0;
+    for form in forms::all().into_iter().filter(Form::is_approximate) {
+        let cases = special_cases(&form);
+        let mut operands: Vec<u64> = cases.iter().flat_map(|(operands, _)| operands.map(|x| bits(&form, x))).collect();
+        operands.resize(2 * COUNT, 0);
+        let results = emulated(&kernel(&form), &operands, 1);
+        for ((operands, documented), got) in cases.iter().zip(results) {
+            let got = value(&form, got);
+            let is_equal = got.to_bits() == documented.to_bits() || got.is_nan() && documented.is_nan();
+            assert!(is_equal, "{} of {operands:?} is {got:e}, not {documented:e}", form.opcode);
+            checked += 1;
+        }
+    }
+    assert!(checked > 100, "{checked}");
 }

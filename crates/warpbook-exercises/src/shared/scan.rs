@@ -20,10 +20,7 @@ pub(crate) const SCAN: Definition = Definition {
         sizes: &[[256, 1, 1], [1, 1, 1], [100, 1, 1], [1000, 1, 1]],
         case: scan,
         targets: &[
-            Target::at_most("barriers of a block", 16.0, |costs| {
-                costs.total.barrier_arrivals as f64 / (costs.threads as f64 / 32.0)
-            })
-            .because(
+            Target::at_most("barriers of a block", 16.0, Costs::barriers).because(
                 "too_many_barriers",
                 "One array needs two barriers in each step, but none after the last one: each thread then writes its own sum. With two arrays, a step reads one and writes the other, and needs one barrier.",
             ),

@@ -17,10 +17,7 @@ pub(crate) const WARP_SUM: Definition = Definition {
         sizes: &[[100, 1, 1], [1, 1, 1], [31, 1, 1], [64, 1, 1], [1003, 1, 1]],
         case: warp_sums,
         targets: &[
-            Target::at_most("exchanges of a warp", 5.0, |costs| {
-                costs.total.shuffles as f64 / (costs.threads as f64 / 32.0)
-            })
-            .because(
+            Target::at_most("exchanges of a warp", 5.0, Costs::shuffles).because(
                 "too_many_exchanges",
                 "Five exchanges are enough for 32 lanes: each doubles the numbers that a sum holds. With `__shfl_xor_sync` all lanes have the sum after the fifth.",
             ),

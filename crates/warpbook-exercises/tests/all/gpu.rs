@@ -1,9 +1,10 @@
-//! Tests that solutions are also right on a GPU, and meet their time targets.
+//! Tests that a GPU agrees with the emulator about right answers, and that solutions meet their time targets.
 
-use crate::files::{is_handout, kernels, notebooks, text};
+use crate::files::{is_handout, kernels, notebooks, other_answers, text, wrong_answers};
+use crate::verdicts::{ANOTHER, SEED};
 use warpbook_device::{Choice, testing};
 use warpbook_lab::Lab;
-use warpbook_lab::exercise::{Exercise, Verdict};
+use warpbook_lab::exercise::{Definition, Exercise, KernelTask, Task, Verdict};
 
 #[test]
 fn every_solution_is_right_and_fast_on_a_gpu() {
@@ -30,6 +31,42 @@ fn every_solution_is_right_and_fast_on_a_gpu() {
         }
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+#[test]
+fn every_answer_that_is_right_in_the_emulator_has_the_same_verdict_on_a_gpu() {
+    let test = "every_answer_that_is_right_in_the_emulator_has_the_same_verdict_on_a_gpu";
+    if is_handout(test) || testing::gpu(test).is_none() {
+        return;
+    }
+    let (emulator, gpu) = (Lab::on(Choice::Cpu).unwrap(), Lab::on(Choice::Cuda(0)).unwrap());
+    let (mut number, mut different) = (0, Vec::new());
+    for (definition, task) in kernels() {
+        let wrong = wrong_answers(&definition).into_iter().map(|(file, _, source)| (file, source));
+        let stub = (format!("the stub of {}", definition.id), text(&definition, "stub.cu"));
+        for (file, source) in other_answers(&definition).into_iter().chain(wrong).chain([stub]) {
+            let source = source + ANOTHER;
+            let on = |lab: &Lab, task: KernelTask| {
+                let one = Definition { task: Task::Kernel(task), ..definition.clone() };
+                Exercise::in_folders(lab, one, &notebooks().join("exercises"), None).unwrap()
+            };
+            let expected = on(&emulator, task.clone()).try_seeded(&source, SEED).unwrap();
+            if !expected.verdict.is_right() {
+                continue;
+            }
+            number += 1;
+            // At the timed size, an answer that misses a target may take longer than a launch is allowed to.
+            let time = task.time.filter(|_| expected.verdict == Verdict::RightAndOnTarget);
+            let tried = on(&gpu, KernelTask { time, ..task.clone() }).try_seeded(&source, SEED).unwrap();
+            if (tried.verdict, tried.cause_id(), tried.time.is_some(), &tried.remarks)
+                != (expected.verdict, expected.cause_id(), time.is_some(), &expected.remarks)
+            {
+                different.push(format!("{file}: {} {:?}", tried.line(), tried.remarks));
+            }
+        }
+    }
+    assert!(different.is_empty(), "{}", different.join("\n"));
+    assert!(number >= 50, "{number} right answers");
 }
 
 /// SAXPY that counts its launches at the timed size, which has 65,536 blocks, and writes nothing from the third on.

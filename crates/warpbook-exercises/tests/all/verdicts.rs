@@ -8,9 +8,9 @@ use warpbook_lab::Lab;
 use warpbook_lab::exercise::{Answer, Definition, Exercise, KernelTask, Task, Tried, Verdict};
 
 /// A kernel that is appended to a stub, since an unchanged stub is not judged.
-const ANOTHER: &str = "\nextern \"C\" __global__ void another_one() {}\n";
+pub const ANOTHER: &str = "\nextern \"C\" __global__ void another_one() {}\n";
 /// Seed of the inputs, which is fixed so that a failure can be repeated.
-const SEED: u64 = 17;
+pub const SEED: u64 = 17;
 /// Maximum number of thread instructions for a verdict.
 const MOST_STEPS: u64 = 10_000_000;
 

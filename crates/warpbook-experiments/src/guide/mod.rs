@@ -1,10 +1,10 @@
 //! The optimisation guide: pairs of a slow and a fast way to do the same work, each a small experiment.
 
 mod expression;
-mod halves;
 mod launch;
 mod made;
 mod over_time;
+mod pair;
 mod pairs;
 mod prepared;
 
@@ -12,8 +12,8 @@ pub use expression::Expression;
 pub use pairs::PAIRS;
 
 use crate::builders::selects;
-use halves::{Half, PairWork};
 use over_time::{OverTime, Shown};
+use pair::{Half, PairWork};
 use warpbook_charts::words as figures;
 use warpbook_lab::activity::Timelines;
 use warpbook_lab::experiment::Prepared;

@@ -1,7 +1,7 @@
 //! The arrays of one size, and the halves of a pair, ready to run.
 
-use super::halves::{Half, How, PairWork, Program};
 use super::launch::{queue, whole};
+use super::pair::{Half, How, PairWork, Program};
 use super::{Pair, half_of};
 use std::cell::RefCell;
 use warpbook_device::{Buffer, CudaDevice, Kernel, Pinned, Pool, Stream};
@@ -74,7 +74,7 @@ impl Arrays {
         Ok(on.device.kernel(spec, tile)?)
     }
 
-    fn on_cpu<'p>(&'p self, run: super::halves::CpuFunction) -> Closures<'p> {
+    fn on_cpu<'p>(&'p self, run: super::pair::CpuFunction) -> Closures<'p> {
         let launch = move || {
             run(&self.x, &mut self.out.borrow_mut(), self.work.n, self.size);
             Ok(())

@@ -1,6 +1,7 @@
 //! The matrices of one problem on a GPU, and the rungs that multiply them.
 
 use super::{EMULATED_WORKSPACE, Matmul, cpu, is_standard, launch, product_of};
+use std::cell::RefCell;
 use std::sync::Arc;
 use warpbook_data::parallel::collect;
 use warpbook_device::{Bench, Buffer, Cublas, CublasLt, CudaDevice, LtPlan, Stream};
@@ -37,6 +38,8 @@ pub(super) struct GpuMatrices<'a> {
     problem: Problem,
     on_gpu: Inputs,
     on_cpu: cpu::CpuMatrices<'a>,
+    /// Id of a learner's rung that was wrong on the small products in the emulator, with the error.
+    wrong: RefCell<Option<(String, String)>>,
 }
 
 /// Compiles kernels with their tiles on all threads, so that they are in the compiler's cache. A failure is reported
@@ -69,7 +72,7 @@ impl<'a> GpuMatrices<'a> {
         let workspace = device.zeros(workspace as usize)?;
         let on_gpu = Inputs { product, a, b, c, workspace, judge, stream: device.stream()? };
         let on_cpu = cpu::CpuMatrices::new(experiment, &product);
-        Ok(Self { experiment, device, problem: problem.clone(), on_gpu, on_cpu })
+        Ok(Self { experiment, device, problem: problem.clone(), on_gpu, on_cpu, wrong: RefCell::default() })
     }
 
     /// Returns the tiles of a row to try.
@@ -84,7 +87,9 @@ impl<'a> GpuMatrices<'a> {
     }
 
     fn candidate_of(&self, row: &Row, way: ProductPlan) -> GpuProduct<'_> {
-        GpuProduct { matrices: self, row: row.clone(), way, choice: None, by_rule: false }
+        let wrong = self.wrong.borrow().clone();
+        let error = wrong.filter(|(id, _)| row.rung.id == *id).map(|(_, error)| error);
+        GpuProduct { matrices: self, row: row.clone(), way, choice: None, by_rule: false, error }
     }
 
     /// Returns the fastest algorithm of cuBLASLt that gives the right result.
@@ -173,11 +178,16 @@ impl Prepared for GpuMatrices<'_> {
         compile_into_cache(self.device, &jobs);
     }
 
-    /// Tries the kernel on three small products, whose edges tell mistakes apart.
+    /// Tries the kernel on three small products, whose edges tell mistakes apart. In the emulator, a wrong kernel still
+    /// runs on the problem, so that its row has counts; its check then fails with the error of the small product.
     fn rehearse(&self, rung: &Rung, limit_s: f64) -> Result<()> {
-        match self.experiment.row_of(rung) {
-            Some(row) => try_small(self.device, &row, self.on_gpu.product.form, limit_s),
-            None => Ok(()),
+        let Some(row) = self.experiment.row_of(rung) else { return Ok(()) };
+        match try_small(self.device, &row, self.on_gpu.product.form, limit_s) {
+            Err(Error::WrongProduct(error)) if self.device.is_emulated() => {
+                *self.wrong.borrow_mut() = Some((rung.id.to_string(), error));
+                Ok(())
+            }
+            tried => tried,
         }
     }
 
@@ -259,6 +269,8 @@ struct GpuProduct<'p> {
     choice: Option<String>,
     /// True if the rule of `gemm()` chose the row.
     by_rule: bool,
+    /// Error of the small products, after which the check fails.
+    error: Option<String>,
 }
 
 impl Candidate for GpuProduct<'_> {
@@ -280,9 +292,10 @@ impl Candidate for GpuProduct<'_> {
         let on = &self.matrices.on_gpu;
         let verdict = on.judge.judge(&on.stream, &on.c)?;
         let at = verdict.first_wrong.map_or_else(String::new, |(r, c)| format!(", the first in row {r}, column {c}"));
-        let error = (!verdict.passed())
-            .then(|| format!("{} of {} elements are wrong{at}", verdict.wrong, self.matrices.problem.short));
+        let wrong = || format!("{} of {} elements are wrong{at}", verdict.wrong, self.matrices.problem.short);
+        let error = self.error.clone().or_else(|| (!verdict.passed()).then(wrong));
         let mut check = as_check(&verdict);
+        check.passed &= self.error.is_none();
         if self.matrices.device.is_emulated() {
             check.reference = check.reference.replace("on the GPU", "in the emulator");
         }

@@ -15,7 +15,7 @@ const MOST: usize = 1 << 30;
 /// The timing of an all-reduce with a given length.
 #[derive(Debug, Clone, PartialEq)]
 pub struct AllReduce {
-    /// Number of ranks.
+    /// Number of ranks that take part.
     pub ranks: usize,
     /// Size in bytes of the f32 array on each rank.
     pub bytes: usize,

@@ -29,7 +29,7 @@ const FEATURES: std::ops::RangeInclusive<usize> = 16..=1 << 15;
 /// Maximum number of ranks on one machine.
 const MOST_RANKS: usize = 64;
 
-/// How the global batch grows with the number of ranks.
+/// The growth of the global batch with the number of ranks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Growth {
     /// The batch of each rank stays constant, so the global batch grows with the number of ranks.

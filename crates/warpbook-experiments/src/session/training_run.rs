@@ -17,7 +17,7 @@ pub struct TrainingRun {
 }
 
 impl TrainingRun {
-    /// Returns the record of the training run.
+    /// Returns the record, which contains the log, the evaluations and the settings.
     #[must_use]
     pub fn record(&self) -> &Run {
         &self.record

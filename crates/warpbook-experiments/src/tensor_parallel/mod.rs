@@ -36,7 +36,7 @@ const RULE: &str = "the expected times of the tiles on one GPU, without tuning";
 /// Id of the rung that the others are compared with.
 const ONE_GPU: &str = "one_gpu";
 
-/// How results are brought to the first GPU.
+/// The way in which results reach the first GPU.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum ResultTransfer {
     Copies,
@@ -50,7 +50,7 @@ struct ProductWay {
     id: &'static str,
     title: &'static str,
     idea: &'static str,
-    /// How the product is split over several GPUs; `None` for one GPU.
+    /// The split of the product over several GPUs; `None` for one GPU.
     split: Option<Split>,
     by: ResultTransfer,
 }

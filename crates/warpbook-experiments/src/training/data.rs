@@ -19,7 +19,7 @@ pub(crate) const SYNTHETIC: &str = "synthetic";
 /// Shape of CIFAR-10 images, `[channels, height, width]`.
 const CIFAR: [usize; 3] = [3, 32, 32];
 
-/// Where to look for images.
+/// The source of a training's images.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) enum ImageSource {
     /// The usual places, or else synthetic images.

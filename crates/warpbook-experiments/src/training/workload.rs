@@ -21,7 +21,7 @@ pub enum Workload {
 }
 
 impl Workload {
-    /// All workloads.
+    /// All workloads, in the order of their declaration.
     pub const ALL: [Self; 3] = [Self::Mnist, Self::Cifar10, Self::AmpRecipe];
 
     /// Returns the name of the network on the command line.

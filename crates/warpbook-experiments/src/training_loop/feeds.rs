@@ -8,7 +8,7 @@ use warpbook_nn::train::{
     CudaOptions, Ended, Flow, Loader, Place, Precision, Recipe, Residency, Score, TrainError, Trainer,
 };
 
-/// How batches and losses move between host and GPU.
+/// The way in which batches and losses move between host and GPU.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Feed {
     /// All images are on the GPU, and losses are read after many steps.
@@ -20,7 +20,7 @@ pub enum Feed {
 }
 
 impl Feed {
-    /// All feeds.
+    /// All feeds, in the order of their declaration.
     pub const ALL: [Self; 3] = [Self::Resident, Self::Loader, Self::LoaderAndLosses];
 
     fn loader(self, workers: usize) -> Loader {

@@ -179,7 +179,7 @@ mod tests {
     use warpbook_kernels::matmul::rows;
     use warpbook_record::{KernelSpec, Rung, Runner};
 
-    /// The rung `02_coalesced` with a passage of its source replaced.
+    /// Returns the rung `02_coalesced` with a passage of its source replaced.
     fn changed(name: &str, passage: &str, by: &str) -> OwnProduct {
         let mut row = rows().into_iter().find(|row| row.rung.id == "02_coalesced").unwrap();
         let Runner::Kernels { specs, schedule } = row.rung.runner else { panic!("02_coalesced has kernels") };

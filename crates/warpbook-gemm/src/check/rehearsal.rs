@@ -27,7 +27,7 @@ pub enum Rehearsed {
     },
 }
 
-/// Shapes (m, n, k) for trying a kernel with this tile: a cube of whole tiles, different sides, then sizes that are not multiples of the
+/// Returns shapes (m, n, k) for trying a kernel with this tile: a cube of whole tiles, different sides, then sizes that are not multiples of the
 /// tile.
 fn shapes(tile: &Tile) -> [[usize; 3]; 3] {
     let sides = [Dim::Bm, Dim::Bn, Dim::Bk].map(|dim| tile.size(dim) as usize);
@@ -37,7 +37,7 @@ fn shapes(tile: &Tile) -> [[usize; 3]; 3] {
     [[side, side, side], [side, 2 * side, 3 * side], [side + 3, side + 13, side / 2 + 5]]
 }
 
-/// Smaller shapes for the emulator: two tiles along one side, two along the other, then sizes that are not multiples of the tile.
+/// Returns smaller shapes for the emulator: two tiles along one side, two along the other, then sizes that are not multiples of the tile.
 fn emulated_shapes(tile: &Tile) -> [[usize; 3]; 3] {
     let side = |dim, least: usize| (tile.size(dim) as usize).clamp(least, 256);
     let [m, n, k] = [side(Dim::Bm, 16), side(Dim::Bn, 16), side(Dim::Bk, 8)];

@@ -140,7 +140,7 @@ pub(crate) struct Columns {
 }
 
 impl Columns {
-    /// Number of sums.
+    /// Returns the number of sums: one for each column of each chunk of rows.
     pub fn sums(&self) -> usize {
         self.k.div_ceil(self.rows) as usize * self.n as usize
     }

@@ -13,7 +13,6 @@ pub(crate) const COLUMNS: u32 = 4;
 /// The parts into which k is divided, and the location of their sums.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Parts {
-    /// Number of parts.
     pub count: u32,
     /// Number of elements from one row of a part's sums to the next.
     pub ld: u32,

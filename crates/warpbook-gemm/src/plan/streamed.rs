@@ -21,7 +21,7 @@ const LEAST_BLOCKS: u64 = 4;
 /// Size in bytes of the flag that says that a warpgroup's partial sums are ready.
 const FLAG_BYTES: u64 = 8;
 
-/// How the tiles of a product are cut on a device, and the memory where its blocks exchange sums.
+/// The cutting of a product's tiles on a device, and the memory where its blocks exchange sums.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Streamed {
     cutting: Cutting,

@@ -19,7 +19,7 @@ const LEAST_ROWS: u32 = 64;
 pub enum RowsOf {
     /// Rows of a matrix, `[rows][n]`.
     Matrix {
-        /// Number of rows.
+        /// Number of rows that are added up.
         rows: u32,
     },
     /// Pixels of images, `[images][n][pixels]`.
@@ -38,7 +38,6 @@ pub struct Sums {
     first: First,
     /// Kernel of the second level, which adds the rows that the first level leaves.
     total: Kernel,
-    /// Number of rows.
     rows: u32,
 }
 

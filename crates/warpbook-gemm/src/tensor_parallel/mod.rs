@@ -69,9 +69,9 @@ pub enum Carrier {
 /// Options of a product over several GPUs.
 #[derive(Debug, Clone)]
 pub struct Options {
-    /// How the product is split.
+    /// The way in which the product is split.
     pub split: Split,
-    /// How panels are transported to the first GPU.
+    /// The way in which panels reach the first GPU.
     pub carrier: Carrier,
     /// Number of panels of each GPU. If it is `None`, [`copied_panels`] chooses the panels, or [`panel_count`] if all GPUs must have the same number, as with a
     /// split by K or with NCCL. With [`Carrier::Stores`] there is one panel.

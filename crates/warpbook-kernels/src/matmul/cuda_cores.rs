@@ -20,9 +20,9 @@ const DOUBLE_BUFFERED: Source = source!("matmul/08_double_buffered.cu");
 const WMMA: Source = source!("matmul/09_wmma.cu");
 const MMA_SWIZZLED: Source = source!("matmul/10_mma_swizzled.cu");
 
-/// A tile with a ring of `s` stages in shared memory, with rows padded by 16 bytes. There are `[tm, tn]` sums per thread, `[wm, wn]` per warp, and `blocks`
-/// blocks per SM. The number after `k` in the id is the number of thread groups that split k. Each group has its own ring, and they exchange their sums
-/// through the rings' memory.
+/// Returns a tile with a ring of `s` stages in shared memory, with rows padded by 16 bytes. There are `[tm, tn]` sums per thread, `[wm, wn]` per warp, and
+/// `blocks` blocks per SM. The number after `k` in the id is the number of thread groups that split k. Each group has its own ring, and they exchange
+/// their sums through the rings' memory.
 fn ring(
     id: &'static str,
     [tm, tn]: [i64; 2],
@@ -62,7 +62,7 @@ static DOUBLE_BUFFERED_TILES: LazyLock<TileTable> = LazyLock::new(|| {
     ])
 });
 
-/// A tile for warps on tensor cores, with `[wm, wn]` sums per warp and `blocks` blocks per SM.
+/// Returns a tile for warps on tensor cores, with `[wm, wn]` sums per warp and `blocks` blocks per SM.
 fn warps(id: &'static str, [wm, wn]: [i64; 2], blocks: i64, more: &[(&'static str, i64)]) -> Tile {
     let [bm, bn] = sizes(id, "");
     let own = [("WM", wm), ("WN", wn), ("BLOCKS_PER_SM", blocks)];
@@ -83,24 +83,24 @@ fn mma_swizzled() -> KernelSpec {
     plain(MMA_SWIZZLED, &[tile("128x256x32s4", [64, 64], 1), tile("128x128x32s3w64", [64, 64], 2)])
 }
 
-/// A kernel on CUDA cores with one block per tile.
+/// Returns a kernel on CUDA cores with one block per tile.
 fn plain(source: Source, tiles: &[Tile]) -> KernelSpec {
     KernelSpec::new(source, "gemm", tiles, Grid::Tiles)
 }
 
-/// A tile whose id begins with its numbers of rows and columns and its step along k.
+/// Returns a tile whose id begins with its numbers of rows and columns and its step along k.
 fn block(id: &'static str, threads: i64, more: &[(&'static str, i64)]) -> Tile {
     let [bm, bn, bk] = sizes(id, "");
     let own = [("THREADS", threads), ("BM", bm), ("BN", bn), ("BK", bk)];
     Tile::new(id, &[&own[..], more].concat())
 }
 
-/// Square tiles with one thread per element of C.
+/// Returns square tiles with one thread per element of C.
 fn shared_tiles() -> [Tile; 3] {
     [("32x32x32", 32), ("16x16x16", 16), ("8x8x8", 8)].map(|(id, edge)| block(id, edge * edge, &[]))
 }
 
-/// Tiles in which each thread computes 8 x 8 sums.
+/// Returns tiles in which each thread computes 8 x 8 sums.
 fn register_tiles(warps: bool) -> [Tile; 3] {
     [("128x128x8", 256, 2), ("128x128x16", 256, 2), ("64x64x8", 64, 6)].map(|(id, threads, blocks)| {
         let sizes = [("TM", 8), ("TN", 8), ("BLOCKS_PER_SM", blocks), ("WM", 64), ("WN", 32)];

@@ -22,7 +22,7 @@ pub enum Epilogue {
 }
 
 impl Epilogue {
-    /// All epilogues.
+    /// All epilogues, in the order of their declaration.
     pub const ALL: [Self; 6] = [Self::None, Self::Bias, Self::BiasRelu, Self::ReluMask, Self::Gelu, Self::BiasGelu];
 
     /// Returns true if the epilogue adds a bias.
@@ -93,7 +93,7 @@ pub(crate) fn type_number(dtype: Dtype) -> i64 {
     }
 }
 
-/// How operands are passed to a kernel, which determines the kernel's parameters.
+/// The form in which operands are passed to a kernel, which determines the kernel's parameters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Operands {
     /// By address, with any leading dimension and alignment.

@@ -7,7 +7,7 @@ use super::{Capabilities, Figure, Operands, Row};
 use crate::shared::source;
 use warpbook_record::{Dtype, Grid, KernelSpec, Requires, Source, Tile};
 
-/// The hardware that architecture-specific instructions of Hopper require.
+/// Returns the hardware that architecture-specific instructions of Hopper require.
 fn hopper() -> Requires {
     Requires::Exactly("sm_90a".into())
 }

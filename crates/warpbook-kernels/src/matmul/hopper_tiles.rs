@@ -9,8 +9,8 @@ use warpbook_record::Tile;
 const ROW_BYTES: i64 = 128;
 const CHUNK_BYTES: i64 = 64 * ROW_BYTES;
 
-/// A tile whose id begins with its numbers of rows and columns. The number after `s` in the id is the number of stages, each of which holds one tile of A and
-/// one of B. `extra_bytes` of shared memory hold results in addition to the stages.
+/// Returns a tile whose id begins with its numbers of rows and columns. The number after `s` in the id is the number of stages, each of which holds one
+/// tile of A and one of B. `extra_bytes` of shared memory hold results in addition to the stages.
 fn in_stages(id: &'static str, warpgroups: i64, extra_bytes: i64, more: &[(&'static str, i64)]) -> Tile {
     let ([bm, bn], [stages]) = (sizes(id, ""), sizes(id, "s"));
     // Operands that are contiguous along m or n are loaded in boxes of 64 rows or columns.
@@ -26,13 +26,13 @@ fn in_stages(id: &'static str, warpgroups: i64, extra_bytes: i64, more: &[(&'sta
     Tile::new(id, &[&own[..], more].concat())
 }
 
-/// A tile with one warpgroup per 64 rows and no producer warpgroup.
+/// Returns a tile with one warpgroup per 64 rows and no producer warpgroup.
 pub(super) fn unspecialised(id: &'static str) -> Tile {
     in_stages(id, sizes::<1>(id, "")[0] / 64, 0, &[])
 }
 
-/// Registers per thread of the producer and of each consumer, with `blocks` blocks per SM. The counts are multiples of 8, and the consumers share the
-/// registers that the producer gives up. 64 x 256 sums take 128 registers per thread.
+/// Returns the numbers of registers per thread of the producer and of each consumer, with `blocks` blocks per SM. The counts are multiples of 8, and the
+/// consumers share the registers that the producer gives up. 64 x 256 sums take 128 registers per thread.
 fn registers(consumers: i64, blocks: i64) -> [(&'static str, i64); 2] {
     const PRODUCER: i64 = 40;
     const MOST: i64 = 232;
@@ -42,14 +42,14 @@ fn registers(consumers: i64, blocks: i64) -> [(&'static str, i64); 2] {
     [("PRODUCER_REGISTERS", PRODUCER), ("CONSUMER_REGISTERS", consumer)]
 }
 
-/// A tile with one producer warpgroup, and one consumer warpgroup for every 64 rows.
+/// Returns a tile with one producer warpgroup, and one consumer warpgroup for every 64 rows.
 pub(super) fn specialised(id: &'static str) -> Tile {
     let consumers = sizes::<1>(id, "")[0] / 64;
     in_stages(id, consumers + 1, 0, &registers(consumers, 1))
 }
 
-/// A tile of a persistent rung. Each consumer has shared memory for `chunks` chunks of 64 rows of C. In the id, `c` is followed by the shape of a cluster in
-/// rows x columns of blocks, which share tiles of A and B, and `g` by the number of rows of clusters that are computed together.
+/// Returns a tile of a persistent rung. Each consumer has shared memory for `chunks` chunks of 64 rows of C. In the id, `c` is followed by the shape of a
+/// cluster in rows x columns of blocks, which share tiles of A and B, and `g` by the number of rows of clusters that are computed together.
 fn persistent(id: &'static str, consumers: i64, chunks: i64) -> Tile {
     let ([m, n], [group]) = (sizes(id, "c"), sizes(id, "g"));
     let cluster = [("CLUSTER", m * n), ("CLUSTER_N", n), ("GROUP", group)];
@@ -57,12 +57,12 @@ fn persistent(id: &'static str, consumers: i64, chunks: i64) -> Tile {
     in_stages(id, consumers + 1, consumers * chunks * CHUNK_BYTES, &more)
 }
 
-/// A tile of a persistent rung that stores C directly from registers.
+/// Returns a tile of a persistent rung that stores C directly from registers.
 pub(super) fn stored_directly(id: &'static str) -> Tile {
     persistent(id, sizes::<1>(id, "")[0] / 64, 0)
 }
 
-/// A tile of a persistent rung that stores C through shared memory, with two chunks in flight per consumer.
+/// Returns a tile of a persistent rung that stores C through shared memory, with two chunks in flight per consumer.
 pub(crate) fn stored_through_shared(id: &'static str) -> Tile {
     persistent(id, sizes::<1>(id, "")[0] / 64, 2)
 }
@@ -71,13 +71,13 @@ fn stored(id: &'static str, costs: impl Into<Option<[f64; 3]>>) -> TileLine {
     TileLine::new(id, stored_through_shared(id), costs)
 }
 
-/// A tile of a persistent rung that computes the transposed product, with one consumer for every 64 columns.
+/// Returns a tile of a persistent rung that computes the transposed product, with one consumer for every 64 columns.
 fn tf32(id: &'static str, costs: impl Into<Option<[f64; 3]>>) -> TileLine {
     TileLine::new(id, persistent(id, sizes::<2>(id, "")[1] / 64, 2), costs)
 }
 
-/// A tile whose k is split among the blocks of a cluster. The number after `k` in the id is the number of these blocks, and the number after `b` is the
-/// number of blocks per SM; if there are several, blocks of the next launch can start early. `c` has the same meaning as in [`persistent`].
+/// Returns a tile whose k is split among the blocks of a cluster. The number after `k` in the id is the number of these blocks, and the number after `b`
+/// is the number of blocks per SM; if there are several, blocks of the next launch can start early. `c` has the same meaning as in [`persistent`].
 fn general(id: &'static str, consumers: i64, more: &[(&'static str, i64)]) -> Tile {
     let ([bm, bn], [m, n], [split], [blocks]) = (sizes(id, ""), sizes(id, "c"), sizes(id, "k"), sizes(id, "b"));
     let own = [("SPLIT", split), ("CLUSTER", m * n), ("CLUSTER_N", n), ("BLOCKS_PER_SM", blocks)];
@@ -86,23 +86,24 @@ fn general(id: &'static str, consumers: i64, more: &[(&'static str, i64)]) -> Ti
     in_stages(id, consumers + 1, sent_bytes, &[&registers(consumers, blocks)[..], &own, more].concat())
 }
 
-/// A tile with one consumer for every 64 rows.
+/// Returns a tile with one consumer for every 64 rows.
 fn split(id: &'static str, costs: impl Into<Option<[f64; 3]>>) -> TileLine {
     TileLine::new(id, general(id, sizes::<1>(id, "")[0] / 64, &[]), costs)
 }
 
-/// A tile with one consumer for every 128 rows. Each consumer multiplies with two instructions, so tiles can be larger than with one instruction per consumer.
+/// Returns a tile with one consumer for every 128 rows. Each consumer multiplies with two instructions, so tiles can be larger than with one instruction
+/// per consumer.
 fn tall(id: &'static str, costs: impl Into<Option<[f64; 3]>>) -> TileLine {
     TileLine::new(id, general(id, sizes::<1>(id, "")[0] / 128, &[("HEIGHT", 2)]), costs)
 }
 
-/// A tile of the transposed product, with one consumer for every 64 columns.
+/// Returns a tile of the transposed product, with one consumer for every 64 columns.
 fn swapped(id: &'static str, costs: impl Into<Option<[f64; 3]>>) -> TileLine {
     TileLine::new(id, general(id, sizes::<2>(id, "")[1] / 64, &[("SWAPPED", 1)]), costs)
 }
 
-/// A tile that is loaded through registers, with `[wm, wn]` sums per warp. In the id, `s` is followed by the number of warp groups that split k within each of
-/// the `k` blocks of a cluster, and `b` by the number of blocks per SM.
+/// Returns a tile that is loaded through registers, with `[wm, wn]` sums per warp. In the id, `s` is followed by the number of warp groups that split k
+/// within each of the `k` blocks of a cluster, and `b` by the number of blocks per SM.
 fn shifted(id: &'static str, [wm, wn]: [i64; 2], costs: impl Into<Option<[f64; 3]>>) -> TileLine {
     let ([bm, bn], [slices], [split], [blocks]) = (sizes(id, ""), sizes(id, "s"), sizes(id, "k"), sizes(id, "b"));
     let bk = 32;

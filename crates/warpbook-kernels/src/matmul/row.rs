@@ -8,7 +8,7 @@ use warpbook_record::{Dim, Dtype, KernelSpec, MemoryLevel, Problem, Requires, Ru
 pub struct Capabilities {
     /// Types of A and B, each with the hardware that it requires in addition to the rung's requirement.
     pub dtypes: Vec<(Dtype, Requires)>,
-    /// How the operands are passed to the kernel.
+    /// The form in which the operands are passed to the kernel.
     pub operands: Operands,
     /// Size of an element of C in bytes, if only one size is supported.
     pub out_bytes: Option<u64>,

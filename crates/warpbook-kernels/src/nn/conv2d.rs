@@ -320,7 +320,7 @@ fn register_tiles(pass: Pass) -> Vec<Tile> {
     }
 }
 
-/// A tile of C with `bm` x `bn` elements, of which each warp computes `[wm, wn]`. The rows along k are `bytes` bytes long.
+/// Returns a tile of C with `bm` x `bn` elements, of which each warp computes `[wm, wn]`. The rows along k are `bytes` bytes long.
 fn warp_tile(
     id: &'static str,
     dtype: Dtype,

@@ -53,17 +53,17 @@ pub enum Layout {
     Nchw,
 }
 
-/// A tile with one item per thread; the grid has as many blocks as needed.
+/// Returns a tile with one item per thread; the grid has as many blocks as needed.
 fn per_element() -> Tile {
     Tile::new("t256", &[("THREADS", THREADS)])
 }
 
-/// A tile with several items per thread; the grid has as many blocks as needed.
+/// Returns a tile with several items per thread; the grid has as many blocks as needed.
 fn chunk(id: &'static str, items: i64) -> Tile {
     Tile::new(id, &[("THREADS", THREADS), ("ITEMS", items)])
 }
 
-/// A tile in which each thread handles 16 bytes of elements at a time, and then advances by the size of the grid.
+/// Returns a tile in which each thread handles 16 bytes of elements at a time, and then advances by the size of the grid.
 fn groups(dtype: Dtype) -> Tile {
     groups_in_blocks(dtype, 8)
 }

@@ -14,13 +14,13 @@ pub const RANGE: (f32, f32) = (0.0, 10.0);
 pub struct Descent {
     /// Number of points, including those for testing.
     pub points: u64,
-    /// Number of points for training.
+    /// Number of points for training; the others are for testing.
     pub train_points: u64,
     /// Number of features per point, which is the number of weights without b.
     pub features: u64,
     /// Number of passes over the training points.
     pub epochs: u64,
-    /// Learning rate.
+    /// Factor of the gradient in each update of the weights.
     pub learning_rate: f64,
     /// Standard deviation of the Gaussian noise on y.
     pub noise: f64,

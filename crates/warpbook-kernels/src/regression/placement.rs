@@ -12,7 +12,7 @@ const GROUP_BYTES: u64 = 32;
 /// Bytes of a block's shared memory that are not available for points: the sums, a cluster's slots, and the system's reserve.
 const SHARED_RESERVE_BYTES: u64 = 8 << 10;
 
-/// Where `06_on_chip` keeps its points.
+/// The place of the points of `06_on_chip`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Placement {
     /// The points are in the SMs of one cluster.
@@ -23,7 +23,7 @@ pub enum Placement {
     Memory,
 }
 
-/// How points are distributed on the chip.
+/// The distribution of points on the chip.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Residency {
     /// Number of blocks, each of which has an SM to itself.
@@ -37,7 +37,7 @@ pub struct Residency {
 }
 
 impl Residency {
-    /// Id of the tile with this number of register groups.
+    /// Returns the id of the tile with this number of register groups.
     #[must_use]
     pub fn tile_id(&self) -> String {
         format!("r{}", self.register_groups)

@@ -6,8 +6,8 @@ use super::{Body, Gradients, OwnReport, OwnRow, Stop};
 use warpbook_nn::network::Shape;
 use warpbook_record::Dtype;
 
-/// Largest permitted difference between two forms of a layer, relative to the value and to the root mean square of all values. It allows for a few units in the
-/// last place in the data type of y and dx. In half precision the backward pass also reads the rounded y.
+/// Returns the largest permitted difference between two forms of a layer, relative to the value and to the root mean square of all values. It allows for a
+/// few units in the last place in the data type of y and dx. In half precision the backward pass also reads the rounded y.
 fn tolerance(dtype: Dtype) -> f64 {
     match dtype {
         Dtype::F16 => 16.0 / 2048.0,

@@ -45,7 +45,7 @@ pub struct OwnRow {
 /// The result of a check. A notebook displays it as a table.
 #[derive(Debug, Clone, PartialEq)]
 pub struct OwnReport {
-    /// Name of the layer.
+    /// Name of the layer that was checked.
     pub layer: String,
     /// Shape of an input sample, without the batch dimension.
     pub input: Shape,

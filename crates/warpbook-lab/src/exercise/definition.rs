@@ -34,7 +34,7 @@ pub enum Task {
 /// An exercise that asks for a kernel.
 #[derive(Debug, Clone)]
 pub struct KernelTask {
-    /// Name of the kernel.
+    /// Name of the kernel in the source, such as "saxpy".
     pub entry: &'static str,
     /// The complete signature in CUDA C++, such as "`__global__ void saxpy(const float* x, float* y, float a, int n)`".
     pub signature: &'static str,
@@ -82,7 +82,7 @@ pub enum Ceiling {
 /// A question with one right answer.
 #[derive(Debug, Clone)]
 pub struct Question {
-    /// Text of the question.
+    /// The question as the learner reads it.
     pub text: &'static str,
     /// Answers to choose from, labelled "a", "b" and so on; empty if the answer is a number.
     pub choices: &'static [&'static str],

@@ -43,7 +43,7 @@ pub struct Hint {
     pub number: usize,
     /// Total number of hints of the exercise.
     pub of: usize,
-    /// Text of the hint.
+    /// The hint as the learner reads it.
     pub text: String,
 }
 
@@ -121,7 +121,7 @@ impl Exercise {
         })
     }
 
-    /// Returns the definition of the exercise.
+    /// Returns the data of the exercise: its id, title, lesson and task.
     #[must_use]
     pub fn definition(&self) -> &Definition {
         &self.definition
@@ -226,7 +226,7 @@ impl Exercise {
             Ok(ptx) => {
                 let tried = tried.judged(judge(task, &ptx, seed), seed);
                 if self.is_stub(source)? {
-                    tried.untouched("This is the stub as it was: nothing was tried.")
+                    tried.untouched("The stub is unchanged, so nothing was tried.")
                 } else {
                     const SAME: &str =
                         "The compiler makes the same code of this as of the stub: so far your edit changes nothing.";
@@ -346,12 +346,12 @@ impl Exercise {
     /// If there is no such hint.
     pub fn hint(&self, number: usize) -> Result<Hint> {
         let hints = self.texts.hints()?;
-        let of = hints.len();
+        let count = hints.len();
         let Some(text) = number.checked_sub(1).and_then(|at| hints.into_iter().nth(at)) else {
             let id = self.definition.id;
-            return Err(Error::Setting(match of {
+            return Err(Error::Setting(match count {
                 0 => format!("{id} has no hints."),
-                _ => format!("{id} has no hint {number}: its hints are 1 to {of}."),
+                _ => format!("{id} has no hint {number}: its hints are 1 to {count}."),
             }));
         };
         let shown = u32::try_from(number).unwrap_or(u32::MAX);
@@ -359,7 +359,7 @@ impl Exercise {
             let exercise = progress.begin(self.definition.id, now());
             exercise.hints = exercise.hints.max(shown);
         });
-        Ok(Hint { number, of, text })
+        Ok(Hint { number, of: count, text })
     }
 
     /// Shows the solution, once an attempt was right or after three different attempts, and records this in the progress. An instructor sees it at any time if

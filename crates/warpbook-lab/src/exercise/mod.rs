@@ -25,7 +25,7 @@ pub use handle::{Exercise, Hint, Solution, find_exercise};
 pub(crate) use judge::code;
 pub use judge::{LikelyCause, WrongElement};
 pub use keep::{keep_guesses, progress_folder};
-pub use picture::{Picture, PictureCell};
+pub use picture::{ArrayReads, Picture, PictureCell};
 pub use targets::{Bound, Costs, Target};
 pub use texts::exercises_folder;
 pub use tried::{Tried, TryTime};

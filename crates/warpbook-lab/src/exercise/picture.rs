@@ -1,6 +1,7 @@
-//! A picture of an array after a launch, which shows for each element which thread wrote it and whether it is right.
+//! A picture of a launch: which thread wrote each element of an array, whether the element is right, and how often the elements of the inputs were read.
 
 use super::case::Case;
+use std::ops::Range;
 use warpbook_emulator::{Thread, Touched};
 
 /// Maximum number of elements in a picture.
@@ -17,12 +18,35 @@ pub struct PictureCell {
     pub is_right: bool,
 }
 
+/// Reads of the elements of an array in one launch.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ArrayReads {
+    /// Name of the kernel's argument that holds the array.
+    pub array: String,
+    /// For each element, the number of times that threads read it.
+    pub counts: Vec<u32>,
+}
+
+impl ArrayReads {
+    /// Returns the ranges of neighbouring elements that were read equally often, each with the number of reads of an element.
+    #[must_use]
+    pub fn runs(&self) -> Vec<(Range<usize>, u32)> {
+        let mut start = 0;
+        let run = |equal: &[u32]| {
+            let elements = start..start + equal.len();
+            start = elements.end;
+            (elements, equal[0])
+        };
+        self.counts.chunk_by(|a, b| a == b).map(run).collect()
+    }
+}
+
 /// Elements of an array after a launch, starting near the first wrong element, at most 512.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Picture {
     /// Name of the case, such as "n = 1000".
     pub case: String,
-    /// Name of the array.
+    /// Name of the kernel's argument that holds the array.
     pub array: String,
     /// Index of the first element in the picture.
     pub first: usize,
@@ -30,6 +54,8 @@ pub struct Picture {
     pub length: usize,
     /// The elements, in order.
     pub cells: Vec<PictureCell>,
+    /// Reads of each array that had elements before the launch, in the order of the arguments.
+    pub reads: Vec<ArrayReads>,
 }
 
 impl Picture {
@@ -42,7 +68,18 @@ impl Picture {
         let first = (wrong / ROW).saturating_sub(1) * ROW;
         let cell = |i: usize| PictureCell { writer: touched.writer(i).map(numbers), is_right: is_right[i] };
         let cells = (first..length.min(first + SHOWN)).map(cell).collect();
-        Self { case: case.name().into(), array: array.into(), first, length, cells }
+        Self { case: case.name().into(), array: array.into(), first, length, cells, reads: Vec::new() }
+    }
+
+    /// Adds the reads of all arrays that had elements before the launch. `touched` has the accesses to each argument.
+    pub(super) fn with_reads(self, case: &Case, touched: &[Option<Touched>]) -> Self {
+        let arrays = case.arguments().iter().zip(touched);
+        let reads = arrays.filter_map(|(argument, touched)| {
+            let (length, touched) = (argument.role.before()?.len(), touched.as_ref()?);
+            let counts = (0..length).map(|i| touched.reads(i)).collect();
+            Some(ArrayReads { array: argument.name.into(), counts })
+        });
+        Self { reads: reads.collect(), ..self }
     }
 
     /// Returns the picture as text, with 32 elements per row. Each element is the last digit of the index of the block that wrote it, "x" if its value is

@@ -33,7 +33,7 @@ pub struct Tried {
     pub emulated: Emulated,
     /// Output of the first launch in which `printf` printed something.
     pub printed: String,
-    /// Shows which thread wrote which element, for the launch that went wrong, or else for the first launch.
+    /// Shows which thread wrote which element and how often inputs were read, for the launch that went wrong, or else for the first launch.
     pub picture: Option<Picture>,
     /// The compiler's error if the source does not compile.
     pub compile_error: Option<Box<CompileError>>,
@@ -132,7 +132,11 @@ impl Tried {
     /// Turns the verdict on the unchanged stub into UNCHANGED, with a sentence that says how it is known to be unchanged.
     /// This does not count as a try, but shows what has to be repaired or made faster.
     pub(super) fn untouched(self, why: &str) -> Self {
-        let sentence = format!("{why} As it is: {}", self.sentence);
+        let mut result = self.sentence;
+        if let Some(first) = result.get_mut(..1) {
+            first.make_ascii_lowercase();
+        }
+        let sentence = format!("{why} Its result: {result}");
         Self { verdict: Verdict::Unchanged, sentence, cause: None, picture: None, worst_line: None, ..self }
     }
 

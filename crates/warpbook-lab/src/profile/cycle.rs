@@ -3,7 +3,7 @@
 use super::{HardwareCounters, Work};
 use std::collections::BTreeMap;
 use std::time::Instant;
-use warpbook_device::{Activity, ActivityKind, Call, EventTimes, Mark, MemoryPoint};
+use warpbook_device::{Activity, ActivityKind, Call, EventSnapshot, EventTimes, MemoryPoint};
 use warpbook_record::{Breakdown, ProfilerOverhead};
 
 /// The time of a step on the host's clock.
@@ -20,7 +20,7 @@ pub struct StepTime {
 /// One pass through a range of the program.
 #[derive(Debug, Clone, PartialEq)]
 pub struct RangeTime {
-    /// Name of the range.
+    /// Name that the program gave to the range.
     pub name: String,
     /// Index of the enclosing range; `None` for an outermost range.
     pub parent: Option<usize>,
@@ -206,13 +206,13 @@ pub(super) fn host_calls(all: &[Call], ranges: &BTreeMap<u32, usize>, begin: Joi
 /// with unreadable events are skipped.
 pub(super) fn range_work(
     times: &EventTimes,
-    marks: &[(usize, Mark, Mark)],
+    snapshots: &[(usize, EventSnapshot, EventSnapshot)],
     ranges: &mut [RangeTime],
 ) -> Vec<DeviceWork> {
     let mut all = Vec::new();
     // Streams are numbered by first use, so that readers can tell them apart.
     let mut streams: Vec<u64> = Vec::new();
-    for (place, begin, end) in marks {
+    for (place, begin, end) in snapshots {
         let Some(range) = ranges.get_mut(*place) else { continue };
         for time in times.between(begin, end).unwrap_or_default() {
             let known = streams.iter().position(|s| *s == time.stream);

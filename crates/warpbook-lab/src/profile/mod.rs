@@ -52,7 +52,7 @@ use crate::{Lab, Result};
 use cycle::Joint;
 use spans::Spans;
 use std::{collections::BTreeMap, sync::Arc, time::Instant};
-use warpbook_device::{CudaDevice, EventTimes, Mark, MemoryWatch, Nvtx, Recorded, Recorder};
+use warpbook_device::{CudaDevice, EventSnapshot, EventTimes, MemoryWatch, Nvtx, Recorded, Recorder};
 use warpbook_record::{ProfilerOverhead, stats};
 
 /// The work of a range, from which tables compute rates.
@@ -260,7 +260,7 @@ struct CycleRecording {
     memory: Option<MemoryWatch>,
     /// Times from events, if nothing else records the device: their clock, and the events of each range.
     times: Option<EventTimes>,
-    marks: Vec<(usize, Mark, Mark)>,
+    events: Vec<(usize, EventSnapshot, EventSnapshot)>,
 }
 
 /// The part of a cycle's recording from before counters were read.
@@ -338,8 +338,8 @@ impl Profiler<'_> {
         });
         recording.open.push(place);
         let cycle = self.cycles.len();
-        let mark = |recording: &CycleRecording| recording.times.as_ref().and_then(|times| times.mark().ok());
-        let begin = mark(recording);
+        let snapshot = |recording: &CycleRecording| recording.times.as_ref().and_then(|times| times.snapshot().ok());
+        let begin = snapshot(recording);
         // Ids start at 1. A range that CUPTI rejects is timed only on the host.
         let pushed = self.recorder.as_ref().is_some_and(|r| r.enter(place as u64 + 1).is_ok());
         let done = part(self);
@@ -355,8 +355,8 @@ impl Profiler<'_> {
             range.duration_us = us(recording.begin.elapsed()) - range.start_us;
             recording.open.pop();
             // If recording an event fails, the program's next call reports the error.
-            if let (Some(begin), Some(end)) = (begin, mark(recording)) {
-                recording.marks.push((place, begin, end));
+            if let (Some(begin), Some(end)) = (begin, snapshot(recording)) {
+                recording.events.push((place, begin, end));
             }
         }
         done
@@ -413,7 +413,7 @@ impl Profiler<'_> {
             open: Vec::new(),
             memory,
             times,
-            marks: Vec::new(),
+            events: Vec::new(),
         });
         Ok(())
     }
@@ -516,9 +516,9 @@ impl Profiler<'_> {
             recording.keep(&recorder.take()?);
         }
         recording.keep_memory();
-        let CycleRecording { begin, began_us, earlier, first_step, steps, mut ranges, times, marks, .. } = recording;
+        let CycleRecording { begin, began_us, earlier, first_step, steps, mut ranges, times, events, .. } = recording;
         let work = match &times {
-            Some(times) => cycle::range_work(times, &marks, &mut ranges),
+            Some(times) => cycle::range_work(times, &events, &mut ranges),
             None => earlier.work,
         };
         spans::add(self.spans.take(), begin, &steps, &mut ranges);
@@ -556,7 +556,7 @@ impl Profiler<'_> {
 /// The profile of a program.
 #[derive(Debug, Clone)]
 pub struct Profile {
-    /// Name of the device.
+    /// Name of the device that ran the program.
     pub device: String,
     /// The recorded cycles, in order.
     pub cycles: Vec<Cycle>,

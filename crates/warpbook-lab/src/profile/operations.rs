@@ -286,11 +286,11 @@ mod tests {
         let mut cycle = two_steps(true);
         cycle.take_apart(&operations(), None, &[]);
         let kernels = cycle.kernels(10);
-        let of =
+        let row =
             |name: &str| kernels.rows.iter().find(|r| r[0] == name).unwrap_or_else(|| panic!("{name}: {kernels:?}"));
         // The step does 16 000 FLOP with 10 000 bytes in 8 µs.
-        assert_eq!(of("conv")[5..], [warpbook_charts::words::rate(2e9), warpbook_charts::words::bandwidth(1.25e9)]);
-        assert_eq!(of("sgd")[5..], ["", ""], "the update is a fill too");
+        assert_eq!(row("conv")[5..], [warpbook_charts::words::rate(2e9), warpbook_charts::words::bandwidth(1.25e9)]);
+        assert_eq!(row("sgd")[5..], ["", ""], "the update is a fill too");
     }
 
     #[test]
@@ -326,8 +326,8 @@ mod tests {
             let mut cycle = cycle(vec![[evaluation.clone(), step].concat()]);
             cycle.take_apart(&operations(), None, &[]);
             assert_eq!(cycle.notes, [""; 0]);
-            let of: Vec<&str> = cycle.work.iter().map(|w| w.operation.as_str()).collect();
-            assert_eq!(of[..5], ["", "", "", "conv1 forward", "conv1 weight gradient"]);
+            let names: Vec<&str> = cycle.work.iter().map(|w| w.operation.as_str()).collect();
+            assert_eq!(names[..5], ["", "", "", "conv1 forward", "conv1 weight gradient"]);
             let found = cycle.operations.unwrap();
             assert_eq!(
                 (found.operations[0].samples_us.as_slice(), found.operations[2].launches),

@@ -42,7 +42,7 @@ pub(super) fn fold(network: &Network, weights: &Weights) -> Result<(Network, Wei
     Ok((frozen.clone(), Weights::new(&frozen, values)?))
 }
 
-/// For each node that is a batch normalisation, the node it is folded into, if any.
+/// Returns, for each node that is a batch normalisation, the node it is folded into, if any.
 fn targets(network: &Network) -> Vec<Option<usize>> {
     let mut readers = vec![0; network.values().len()];
     for node in network.nodes() {
@@ -115,7 +115,7 @@ mod tests {
     use crate::train::{CpuEngine, Mode};
     use warpbook_data::philox;
 
-    /// Random weights, none of them 0 or 1.
+    /// Returns random weights, none of them 0 or 1.
     fn weights(network: &Network) -> Weights {
         let value = |(id, spec): (usize, &ParamSpec)| {
             let mut values = vec![0.0; spec.len()];

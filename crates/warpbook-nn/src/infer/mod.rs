@@ -97,7 +97,7 @@ impl Frozen {
         self
     }
 
-    /// The place of computation; the CPU until [`Frozen::to`] is called.
+    /// Returns the place of computation; the CPU until [`Frozen::to`] is called.
     #[must_use]
     pub fn place(&self) -> &Place {
         &self.place
@@ -125,25 +125,25 @@ impl Frozen {
         Ok(self)
     }
 
-    /// Name of the recipe that trained the network.
+    /// Returns the name of the recipe that trained the network.
     #[must_use]
     pub fn recipe(&self) -> &str {
         &self.recipe
     }
 
-    /// The place where the training data set can be opened again, if known.
+    /// Returns the place where the training data set can be opened again, if known.
     #[must_use]
     pub fn source(&self) -> Option<&Source> {
         self.source.as_ref()
     }
 
-    /// Identity of the training images; `None` if the file is of an older version, or [`Frozen::trained_on`] was not called.
+    /// Returns the identity of the training images; `None` if the file is of an older version, or [`Frozen::trained_on`] was not called.
     #[must_use]
     pub fn identity(&self) -> Option<&Identity> {
         self.identity.as_ref()
     }
 
-    /// How an image file is resized: as in training or, if that is unknown, in the usual way for the data set.
+    /// Returns the way in which an image file is resized: as in training or, if that is unknown, in the usual way for the data set.
     #[must_use]
     pub fn fit(&self) -> Fit {
         let usual = || self.source.as_ref().map_or(Fit::Centre, Source::usual_fit);
@@ -158,25 +158,25 @@ impl Frozen {
         fit_image(path, self.shape, self.fit())
     }
 
-    /// The network, without dropout and folded batch normalisations.
+    /// Returns the network, without dropout and folded batch normalisations.
     #[must_use]
     pub fn network(&self) -> &Network {
         &self.network
     }
 
-    /// Weights, in the network's order.
+    /// Returns the weights, in the network's order.
     #[must_use]
     pub fn weights(&self) -> &Weights {
         &self.weights
     }
 
-    /// Shape `[channels, height, width]` of an image.
+    /// Returns the shape `[channels, height, width]` of an image.
     #[must_use]
     pub fn shape(&self) -> [usize; 3] {
         self.shape
     }
 
-    /// Names of the classes; a [`Prediction::class`] is an index into them.
+    /// Returns the names of the classes; a [`Prediction::class`] is an index into them.
     #[must_use]
     pub fn classes(&self) -> &[String] {
         &self.classes
@@ -200,7 +200,7 @@ impl Frozen {
         Predictor::new(self, batch)
     }
 
-    /// Loss and accuracy over a data set, with classes matched by name.
+    /// Computes the loss and the accuracy over a data set, with classes matched by name.
     ///
     /// # Errors
     /// If the data set's images have another shape, the network lacks one of its classes, or the loss is not finite.

@@ -28,7 +28,7 @@ impl Prediction {
         Self { class, confidence: probabilities.get(class).copied().unwrap_or(0.0), probabilities }
     }
 
-    /// The `n` most probable classes with their probabilities, the most probable first.
+    /// Returns the `n` most probable classes with their probabilities, the most probable first.
     #[must_use]
     pub fn top(&self, n: usize) -> Vec<(usize, f32)> {
         let mut all: Vec<(usize, f32)> = self.probabilities.iter().copied().enumerate().collect();
@@ -88,7 +88,7 @@ impl Predictor {
         Ok(Self { engine, shape: *shape, outputs: network.output().elements() })
     }
 
-    /// Largest number of images classified at a time.
+    /// Returns the largest number of images classified at a time.
     #[must_use]
     pub fn batch(&self) -> usize {
         match &self.engine {
@@ -97,7 +97,7 @@ impl Predictor {
         }
     }
 
-    /// Bytes of weights and activations on the device.
+    /// Returns the number of bytes of weights and activations on the device.
     #[must_use]
     pub fn bytes(&self) -> u64 {
         match &self.engine {
@@ -160,7 +160,7 @@ impl Predictor {
         Ok(all)
     }
 
-    /// The loss of one batch.
+    /// Computes the loss of one batch.
     pub(super) fn loss(&mut self, images: &[u8], labels: &[u8], loss: Loss) -> Result<MeanLoss, TrainError> {
         let logits = self.batch_outputs(images)?;
         loss.evaluate(&logits, Target::Labels(labels), None)

@@ -23,7 +23,7 @@ pub struct Arrangement {
     transposes: bool,
 }
 
-/// How the elements of a parameter are reordered for storage.
+/// The order in which the elements of a parameter are stored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Permutation {
     Same,
@@ -68,7 +68,7 @@ pub(crate) fn transpose_into(from: &[f32], to: &mut [f32], rows: usize, columns:
 }
 
 impl Arrangement {
-    /// The layout for a network.
+    /// Creates the layout for a network.
     #[must_use]
     pub fn new(network: &Network) -> Self {
         Self::find(network, false).unwrap_or_else(|| Self { transposes: true, ..Self::plain(network) })
@@ -92,7 +92,7 @@ impl Arrangement {
         self.params[param].load(stored)
     }
 
-    /// The layout for NCHW images, which PyTorch uses.
+    /// Creates the layout for NCHW images, which PyTorch uses.
     pub(crate) fn identity(network: &Network) -> Self {
         Self { params: vec![Permutation::Same; network.params().len()], transposes: false }
     }

@@ -31,7 +31,7 @@ pub(super) enum Kind {
 }
 
 impl Kind {
-    /// Stem of the names given to unnamed layers of this kind; a number follows it.
+    /// Returns the stem of the names given to unnamed layers of this kind; a number follows it.
     pub(super) fn stem(&self) -> &str {
         match self {
             Self::Conv2d(_) => "conv",
@@ -68,7 +68,7 @@ pub struct Conv2d {
 /// A window that is moved over an image, channel by channel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Pool {
-    /// How a window is reduced to one value.
+    /// The reduction of a window to one value.
     pub kind: PoolKind,
     /// Height and width of the window.
     pub size: [usize; 2],
@@ -78,7 +78,7 @@ pub struct Pool {
     pub padding: [usize; 2],
 }
 
-/// How a pool reduces a window to one value.
+/// The value that a pool makes of a window.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PoolKind {
     /// The largest value of the window.

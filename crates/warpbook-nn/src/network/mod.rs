@@ -90,7 +90,7 @@ pub struct ParamSpec {
 }
 
 impl ParamSpec {
-    /// Number of elements.
+    /// Returns the number of elements.
     #[must_use]
     pub fn len(&self) -> usize {
         self.shape.iter().product()
@@ -145,25 +145,25 @@ impl Network {
         self
     }
 
-    /// Shape of an input sample.
+    /// Returns the shape of an input sample.
     #[must_use]
     pub fn input(&self) -> Shape {
         self.values[0]
     }
 
-    /// Shape of the output for one sample.
+    /// Returns the shape of the output for one sample.
     #[must_use]
     pub fn output(&self) -> Shape {
         self.values[self.values.len() - 1]
     }
 
-    /// Operations in order of execution.
+    /// Returns the operations in order of execution.
     #[must_use]
     pub fn nodes(&self) -> &[Node] {
         &self.nodes
     }
 
-    /// Shape of a value.
+    /// Returns the shape of a value.
     ///
     /// # Panics
     /// If there is no such value.
@@ -172,19 +172,19 @@ impl Network {
         self.values[id]
     }
 
-    /// Shapes of all values, the input first.
+    /// Returns the shapes of all values, the input first.
     #[must_use]
     pub fn values(&self) -> &[Shape] {
         &self.values
     }
 
-    /// Parameters, in the order of the layers.
+    /// Returns the parameters, in the order of the layers.
     #[must_use]
     pub fn params(&self) -> &[ParamSpec] {
         &self.params
     }
 
-    /// Initial value of each element of a custom layer's parameter; 0 for any other parameter.
+    /// Returns the initial value of each element of a custom layer's parameter; 0 for any other parameter.
     #[must_use]
     pub fn initial(&self, id: ParamId) -> f32 {
         let initial_in = |node: &Node| {
@@ -194,19 +194,19 @@ impl Network {
         self.nodes.iter().find_map(initial_in).unwrap_or(0.0)
     }
 
-    /// Number of trained weights: the elements of all trained parameters.
+    /// Returns the number of trained weights: the elements of all trained parameters.
     #[must_use]
     pub fn parameter_count(&self) -> usize {
         self.params.iter().filter(|p| p.role.is_trained()).map(ParamSpec::len).sum()
     }
 
-    /// Floating-point operations of one sample's forward pass in convolutions and linear layers, a multiply-add counted as two.
+    /// Returns the number of floating-point operations of one sample's forward pass in convolutions and linear layers, a multiply-add counted as two.
     #[must_use]
     pub fn forward_flops(&self) -> u64 {
         self.nodes.iter().map(|n| self.node_flops(n)).sum()
     }
 
-    /// Floating-point operations of one operation's forward pass.
+    /// Returns the number of floating-point operations of one operation's forward pass.
     #[must_use]
     pub fn node_flops(&self, node: &Node) -> u64 {
         let per_output = match node.op {
@@ -217,8 +217,8 @@ impl Network {
         per_output * self.values[node.output].elements() as u64
     }
 
-    /// Floating-point operations of one sample's training step: the forward pass, and for each layer with a weight the gradients of weight
-    /// and input. The first layer's input needs no gradient.
+    /// Returns the number of floating-point operations of one sample's training step: the forward pass, and for each layer with a weight the gradients of
+    /// weight and input. The first layer's input needs no gradient.
     #[must_use]
     pub fn training_flops(&self) -> u64 {
         let forward = self.forward_flops();

@@ -2,7 +2,8 @@
 
 use super::{Layer, Network, conv2d, dropout, flatten, linear, max_pool, relu};
 
-/// PyTorch's MNIST example: two convolutions, a pool, and two linear layers, for images of 1 x 28 x 28 and ten classes.
+/// Returns PyTorch's MNIST example: two convolutions, a pool, and two linear layers, for images of 1 x 28 x 28 and ten
+/// classes.
 ///
 /// # Panics
 /// If a dropout probability is not in [0, 1).
@@ -17,7 +18,7 @@ pub fn mnist_cnn(dropout_after_pool: f32, dropout_before_last: f32) -> Network {
     known([1, 28, 28], layers)
 }
 
-/// Three convolutions with pools and two linear layers, for images of 3 x 32 x 32 and ten classes.
+/// Returns a network of three convolutions with pools and two linear layers, for images of 3 x 32 x 32 and ten classes.
 #[must_use]
 pub fn cifar10_cnn() -> Network {
     let stage = |filters| [conv2d(filters, 3).padding(1), relu(), max_pool(2)];
@@ -26,7 +27,8 @@ pub fn cifar10_cnn() -> Network {
     known([3, 32, 32], layers)
 }
 
-/// Three linear layers of `features` x `features` with ReLU between them: a common example for mixed precision.
+/// Returns a network of three linear layers of `features` x `features` with ReLU between them: a common example for
+/// mixed precision.
 ///
 /// # Panics
 /// If `features` is 0, or above 46340: a layer has at most 2^31 weights.

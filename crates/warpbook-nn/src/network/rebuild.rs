@@ -3,7 +3,7 @@
 use super::layer::{Kind, Layer, residual};
 use super::{Network, Node, Op};
 
-/// How [`Network::rebuilt`] replaces an operation.
+/// An operation's replacement in [`Network::rebuilt`].
 pub(crate) enum Rebuilt {
     /// Replace the operation with this layer.
     As(Layer),
@@ -42,7 +42,7 @@ impl Layer {
 }
 
 impl Network {
-    /// The network's layers, all named.
+    /// Returns the network's layers, all named.
     #[must_use]
     pub fn layers(&self) -> Vec<Layer> {
         self.rebuilt(|_, layer| Rebuilt::As(layer))

@@ -46,7 +46,7 @@ impl Network {
         Ok(self)
     }
 
-    /// Operations of each segment, in order; a single segment without checkpointing.
+    /// Returns the operations of each segment, in order; a single segment without checkpointing.
     #[must_use]
     pub fn segments(&self) -> Vec<Range<usize>> {
         let firsts = std::iter::once(0).chain(self.cuts.iter().copied());
@@ -54,12 +54,12 @@ impl Network {
         firsts.zip(ends).map(|(first, end)| first..end).collect()
     }
 
-    /// The segment of each operation.
+    /// Returns the segment of each operation.
     fn segment_of(&self) -> Vec<usize> {
         self.segments().into_iter().enumerate().flat_map(|(s, range)| range.map(move |_| s)).collect()
     }
 
-    /// For each buffer, true if its values are recomputed: only operations of one segment use the buffer, and that segment is not the last.
+    /// Returns, for each buffer, true if its values are recomputed: only operations of one segment use the buffer, and that segment is not the last.
     /// `buffer` gives the buffer of each value.
     pub(crate) fn recomputed(&self, buffer: &[ValueId]) -> Vec<bool> {
         let segment = self.segment_of();

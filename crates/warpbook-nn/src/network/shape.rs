@@ -6,7 +6,7 @@ use std::fmt;
 /// The shape of one sample's activations, without the batch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Shape {
-    /// An image.
+    /// An image with channels, rows and columns.
     Image {
         /// Number of channels.
         channels: usize,
@@ -26,26 +26,26 @@ impl Shape {
         Self::Image { channels, height, width }
     }
 
-    /// Number of elements, at most `usize::MAX`.
+    /// Returns the number of elements, at most `usize::MAX`.
     #[must_use]
     pub fn elements(self) -> usize {
         self.channels().saturating_mul(self.positions())
     }
 
-    /// Number of channels of an image or features of a vector: each has its own bias and mean.
+    /// Returns the number of channels of an image or features of a vector: each has its own bias and mean.
     #[must_use]
     pub fn channels(self) -> usize {
         self.sides()[0]
     }
 
-    /// Number of positions in a channel: the pixels of an image, 1 for a vector.
+    /// Returns the number of positions in a channel: the pixels of an image, 1 for a vector.
     #[must_use]
     pub fn positions(self) -> usize {
         let [_, height, width] = self.sides();
         height.saturating_mul(width)
     }
 
-    /// Channels, height and width; a vector counts as an image of one pixel.
+    /// Returns the channels, the height and the width; a vector counts as an image of one pixel.
     #[must_use]
     pub fn sides(self) -> [usize; 3] {
         match self {
@@ -77,7 +77,7 @@ impl From<usize> for Shape {
     }
 }
 
-/// Number of window positions along an extent with a border on both sides; `None` if the window does not fit or the stride is 0.
+/// Returns the number of window positions along an extent with a border on both sides; `None` if the window does not fit or the stride is 0.
 #[must_use]
 pub fn windows(extent: usize, size: usize, stride: usize, padding: usize) -> Option<usize> {
     Axis { size: extent, window: size, stride, padding }.output("network", "side").ok()

@@ -5,7 +5,7 @@ use crate::ops::batch_norm::BatchNorm;
 use crate::ops::{conv2d, linear, pool};
 
 impl Network {
-    /// Sizes of a convolution for a batch; for other operations, the sizes of a 1 x 1 convolution with one
+    /// Returns the sizes of a convolution for a batch; for other operations, the sizes of a 1 x 1 convolution with one
     /// filter.
     #[must_use]
     pub fn conv_geometry(&self, node: &Node, batch: usize) -> conv2d::Geometry {
@@ -17,7 +17,7 @@ impl Network {
         conv2d::Geometry { batch, height, width, channels, filters, kernel, stride, padding }
     }
 
-    /// Sizes of a pool for a batch; for other operations, the sizes of a pool with windows of one element.
+    /// Returns the sizes of a pool for a batch; for other operations, the sizes of a pool with windows of one element.
     #[must_use]
     pub fn pool_geometry(&self, node: &Node, batch: usize) -> pool::PoolGeometry {
         let [channels, height, width] = self.value(node.input).sides();
@@ -28,7 +28,7 @@ impl Network {
         pool::PoolGeometry { batch, height, width, channels, size, stride, padding }
     }
 
-    /// The sizes of a linear layer for a batch.
+    /// Returns the sizes of a linear layer for a batch.
     #[must_use]
     pub fn linear_sizes(&self, node: &Node, batch: usize) -> linear::Sizes {
         let [inputs, outputs] = [node.input, node.output].map(|v| self.value(v).elements());

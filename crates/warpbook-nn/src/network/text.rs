@@ -125,8 +125,8 @@ impl FromStr for Layer {
 }
 
 impl Layer {
-    /// Text from which [`Layer::from_str`] makes this layer; `None` for a residual branch, which is a list, and for a custom layer, because its
-    /// source is part of a program.
+    /// Returns the text from which [`Layer::from_str`] makes this layer; `None` for a residual branch, which is a list, and for a custom layer, because
+    /// its source is part of a program.
     #[must_use]
     pub fn words(&self) -> Option<String> {
         let mut text = match &self.kind {

@@ -103,7 +103,7 @@ impl From<OpError> for warpbook_device::Error {
     }
 }
 
-/// Number of elements of an array of this shape; `usize::MAX`, a length that no slice has, on overflow.
+/// Returns the number of elements of an array of this shape; `usize::MAX`, a length that no slice has, on overflow.
 pub(crate) fn elements(shape: &[usize]) -> usize {
     shape.iter().fold(1, |product, size| product.saturating_mul(*size))
 }

@@ -85,7 +85,7 @@ impl Schedule {
         }
     }
 
-    /// Learning rate at `time`; `rate` is a schedule's initial rate, or the highest rate of [`Schedule::OneCycle`].
+    /// Returns the learning rate at `time`; `rate` is a schedule's initial rate, or the highest rate of [`Schedule::OneCycle`].
     ///
     /// # Errors
     /// If a setting is out of range.
@@ -111,7 +111,7 @@ impl Schedule {
     }
 }
 
-/// Half a cosine from `from` at 0 to `to` at 1.
+/// Returns half a cosine from `from` at 0 to `to` at 1.
 fn half_cosine(from: f64, to: f64, at: f64) -> f64 {
     to + (from - to) * 0.5 * (1.0 + (PI * at).cos())
 }

@@ -92,12 +92,12 @@ unsafe impl KernelArg for Verdict {
 }
 
 impl Verdict {
-    /// A verdict that decides nothing.
+    /// Returns a verdict that decides nothing.
     pub fn none() -> Self {
         Self { args: VerdictArgs::default(), owner: None }
     }
 
-    /// The verdict of a step: `counters` `[4]` and `losses` are arrays of the training, and `overflow` is a result of the norm. The verdict
+    /// Creates the verdict of a step: `counters` `[4]` and `losses` are arrays of the training, and `overflow` is a result of the norm. The verdict
     /// writes `control.found`; if that is `None`, nothing is decided.
     pub fn new(
         optimizer: &Optimizer,
@@ -231,7 +231,7 @@ impl End {
     }
 }
 
-/// Address of the slice's first element, or null.
+/// Returns the address of the slice's first element, or null.
 fn first<T>(slice: Option<&Slice<T>>) -> DevicePtr {
     slice.map_or(DevicePtr::NULL, |slice| {
         assert!(!slice.is_empty(), "one number at least");

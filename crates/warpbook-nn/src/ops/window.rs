@@ -22,7 +22,7 @@ pub(crate) struct Taps {
 }
 
 impl Axis {
-    /// Number of windows that fit: floor((size + 2 padding - window) / stride) + 1.
+    /// Returns the number of windows that fit: floor((size + 2 padding - window) / stride) + 1.
     pub fn output(self, op: &'static str, side: &'static str) -> Result<usize> {
         let Self { size, window, stride, padding } = self;
         Check(op).positive(&[(side, size), ("the window", window), ("the stride", stride)])?;
@@ -34,7 +34,7 @@ impl Axis {
         Ok((padded - window) / stride + 1)
     }
 
-    /// The elements of the window of an output that lie in the image.
+    /// Returns the elements of the window of an output that lie in the image.
     pub fn taps(self, output: usize) -> Taps {
         let Self { size, window, stride, padding } = self;
         // Computes in coordinates of the padded image.

@@ -16,7 +16,7 @@ pub(crate) struct Batches<'a> {
     pub indices: &'a [u32],
     /// Samples per batch; the last one may be smaller.
     pub size: usize,
-    /// Learning rate of each batch.
+    /// Learning rate of each batch, in the order of the batches.
     pub learning_rates: &'a [f64],
     /// Number of earlier steps.
     pub step: u64,
@@ -26,7 +26,7 @@ pub(crate) struct Batches<'a> {
 }
 
 impl<'a> Batches<'a> {
-    /// Indices of the samples of each batch, in order.
+    /// Returns the indices of the samples of each batch, in order.
     pub fn each(&self) -> Vec<&'a [u32]> {
         if self.shards.is_empty() {
             return self.indices.chunks(self.size).collect();
@@ -102,7 +102,7 @@ pub(crate) struct Broken {
 }
 
 impl Broken {
-    /// The error that ends a training; `step` counts from 1.
+    /// Returns the error that ends a training; `step` counts from 1.
     pub fn error(&self, step: u64) -> TrainError {
         TrainError::NotFinite(format!(
             "Step {step}: the loss is {}; the first value that is not a finite number is the output of {}. Lower the learning rate, or clip \
@@ -137,7 +137,7 @@ pub struct ScalerState {
 
 /// A network that is trained on a device.
 pub(crate) trait Engine: std::fmt::Debug + Send {
-    /// Largest number of steps in one call of [`Engine::train`].
+    /// Returns the largest number of steps in one call of [`Engine::train`].
     fn steps_at_once(&self) -> usize;
 
     /// Makes a step for each batch, until a loss is not finite.
@@ -174,7 +174,7 @@ pub(crate) trait Engine: std::fmt::Debug + Send {
     /// Waits for the last `count` queued steps and returns their outcomes.
     fn step_outcomes(&mut self, count: usize) -> Result<Vec<StepOutcome>, TrainError>;
 
-    /// The stream of queued steps; `None` on the CPU.
+    /// Returns the stream of queued steps; `None` on the CPU.
     fn stream(&self) -> Option<std::sync::Arc<warpbook_device::Stream>>;
 
     /// Reads the weights in PyTorch's layout.
@@ -189,10 +189,10 @@ pub(crate) trait Engine: std::fmt::Debug + Send {
     /// Restores the state of a checkpoint.
     fn restore(&mut self, state: &State) -> Result<(), TrainError>;
 
-    /// Largest number of bytes held so far.
+    /// Returns the largest number of bytes held so far.
     fn peak_bytes(&self) -> u64;
 
-    /// Largest decrease of the device's free memory in bytes; `None` on the CPU.
+    /// Returns the largest decrease of the device's free memory in bytes; `None` on the CPU.
     fn reserved_bytes(&self) -> Option<u64> {
         None
     }

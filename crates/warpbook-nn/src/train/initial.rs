@@ -52,7 +52,7 @@ impl Recipe {
         Ok(Weights::new(&self.network, values)?)
     }
 
-    /// Index of the whitening layer's weight, and its values.
+    /// Returns the index of the whitening layer's weight, and its values.
     fn whitening(&self, name: &str, samples: Samples<'_>) -> Result<(usize, Vec<f32>), TrainError> {
         let refuse = |why: String| Err(TrainError::Setting(format!("`{name}` cannot whiten: {why}")));
         let Samples::Images(set) = samples else { return refuse("the samples are not images.".into()) };
@@ -96,7 +96,7 @@ fn pass_on(values: &mut [f32], shape: &[usize]) {
     }
 }
 
-/// Mean product of every two elements of a normalised patch, `[len][len]`: computed from exact sums of bytes, then in f64.
+/// Returns the mean product of every two elements of a normalised patch, `[len][len]`: computed from exact sums of bytes, then in f64.
 fn covariance(set: &Dataset, [rows, columns]: [usize; 2], mean: &[f32], deviation: &[f32]) -> Vec<f64> {
     let [channels, height, width] = set.shape();
     let len = channels * rows * columns;

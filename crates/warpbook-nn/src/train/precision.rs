@@ -24,7 +24,7 @@ impl Precision {
     /// All precisions, fp32 first.
     pub const ALL: [Self; 4] = [Self::Fp32, Self::Tf32, Self::AmpFp16, Self::AmpBf16];
 
-    /// Name on the command line.
+    /// Returns the name on the command line.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -35,7 +35,7 @@ impl Precision {
         }
     }
 
-    /// Type of activations and their gradients.
+    /// Returns the type of activations and their gradients.
     #[must_use]
     pub fn activations(self) -> Dtype {
         match self {
@@ -45,13 +45,13 @@ impl Precision {
         }
     }
 
-    /// Type of the operands of convolutions and linear layers.
+    /// Returns the type of the operands of convolutions and linear layers.
     #[must_use]
     pub fn products(self) -> Dtype {
         if self == Self::Tf32 { Dtype::Tf32 } else { self.activations() }
     }
 
-    /// The required hardware: tensor cores take fp16 from compute capability 7.5, tf32 and bf16 from 8.0.
+    /// Returns the required hardware: tensor cores take fp16 from compute capability 7.5, tf32 and bf16 from 8.0.
     #[must_use]
     pub fn requires(self) -> Requires {
         match self {
@@ -163,7 +163,7 @@ impl Default for GradScaler {
 }
 
 impl GradScaler {
-    /// The state before the first step.
+    /// Returns the state before the first step.
     #[must_use]
     pub fn start(&self) -> super::ScalerState {
         super::ScalerState { scale: self.init_scale, steps: 0 }
@@ -188,7 +188,7 @@ impl GradScaler {
         }
     }
 
-    /// The state after a step.
+    /// Returns the state after a step.
     #[must_use]
     pub fn update(&self, state: super::ScalerState, overflow: bool) -> super::ScalerState {
         if overflow {

@@ -51,7 +51,7 @@ enum BatchMemory {
 }
 
 impl Batch {
-    /// Number of images.
+    /// Returns the number of images.
     #[must_use]
     pub fn len(&self) -> usize {
         self.indices.len()
@@ -63,13 +63,13 @@ impl Batch {
         self.indices.is_empty()
     }
 
-    /// Indices of the batch's images in the data set.
+    /// Returns the indices of the batch's images in the data set.
     #[must_use]
     pub fn indices(&self) -> &[u32] {
         &self.indices
     }
 
-    /// Images u8 `[n][channels][height][width]` and labels u8 `[n]` in device memory, for kernels on the prefetcher's stream; `None` on the
+    /// Returns the images u8 `[n][channels][height][width]` and labels u8 `[n]` in device memory, for kernels on the prefetcher's stream; `None` on the
     /// CPU.
     #[must_use]
     pub fn on_gpu(&self) -> Option<(Slice<u8>, Slice<u8>)> {
@@ -78,7 +78,7 @@ impl Batch {
         Some((images, labels))
     }
 
-    /// Images u8 `[n][channels][height][width]` and labels u8 `[n]` in host memory; `None` on a GPU.
+    /// Returns the images u8 `[n][channels][height][width]` and labels u8 `[n]` in host memory; `None` on a GPU.
     #[must_use]
     pub fn on_cpu(&self) -> Option<(&[u8], &[u8])> {
         let BatchMemory::Cpu { images, labels } = &self.place else { return None };
@@ -238,7 +238,7 @@ mod tests {
     use warpbook_data::synthetic_digits;
     use warpbook_device::testing;
 
-    /// An order of two epochs over 50 images, each shuffled differently.
+    /// Returns an order of two epochs over 50 images, each shuffled differently.
     fn order() -> impl Iterator<Item = u32> + Send + 'static {
         (0..2).flat_map(|epoch| (0..50).map(move |i| (i * 7 + epoch * 3) % 50))
     }

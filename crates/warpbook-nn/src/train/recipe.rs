@@ -51,7 +51,7 @@ impl Views {
     pub const NAMED: [(&'static str, Self); 3] =
         [("one", Self::One), ("flips", Self::Flips), ("flips_and_shifts", Self::FlipsAndShifts)];
 
-    /// Name of the variant in files.
+    /// Returns the name of the variant in files.
     #[must_use]
     pub fn name(self) -> &'static str {
         Self::NAMED.into_iter().find(|(_, views)| *views == self).map_or("one", |(name, _)| name)
@@ -64,12 +64,12 @@ impl Views {
         *self == Self::One
     }
 
-    /// Width of the border from which the views are cropped.
+    /// Returns the width of the border from which the views are cropped.
     pub(super) fn padding(self) -> usize {
         usize::from(self == Self::FlipsAndShifts)
     }
 
-    /// The views with their weights.
+    /// Returns the views with their weights.
     pub(super) fn all(self) -> Vec<(Draw, f32)> {
         let both =
             |place: usize, share: f32| [false, true].map(|flip| (Draw { row: place, column: place, flip }, share));
@@ -142,7 +142,7 @@ pub struct Recipe {
 }
 
 impl Recipe {
-    /// The MNIST CNN: SGD with momentum, the learning rate halved every five epochs, batches of 512, 20 epochs.
+    /// Returns the recipe for the MNIST CNN: SGD with momentum, the learning rate halved every five epochs, batches of 512, 20 epochs.
     #[must_use]
     pub fn mnist() -> Self {
         Self {
@@ -169,7 +169,7 @@ impl Recipe {
         }
     }
 
-    /// The CIFAR-10 CNN: Adam, random crops and flips, batches of 128, 3 epochs.
+    /// Returns the recipe for the CIFAR-10 CNN: Adam, random crops and flips, batches of 128, 3 epochs.
     #[must_use]
     pub fn cifar10() -> Self {
         Self {
@@ -187,7 +187,7 @@ impl Recipe {
         }
     }
 
-    /// Three linear layers of 4096, mean squared error, SGD with a learning rate of 0.001, batches of 512, 3 epochs.
+    /// Returns the recipe for three linear layers of 4096: mean squared error, SGD with a learning rate of 0.001, batches of 512, 3 epochs.
     #[must_use]
     pub fn amp_recipe() -> Self {
         Self {
@@ -210,7 +210,7 @@ impl Recipe {
         Self { network: self.network.without_dropout(), ..self }
     }
 
-    /// Ranges of the parts in which `n` samples of a batch pass through the network, in order: [`Recipe::accumulate`] parts whose lengths
+    /// Returns the ranges of the parts in which `n` samples of a batch pass through the network, in order: [`Recipe::accumulate`] parts whose lengths
     /// differ by at most one, or single samples if there are fewer.
     #[must_use]
     pub fn parts(&self, n: usize) -> Vec<Range<usize>> {
@@ -218,20 +218,20 @@ impl Recipe {
         (0..parts).map(|at| shard(n, at, parts).range()).collect()
     }
 
-    /// Number of samples of the largest part of a batch of `n`.
+    /// Returns the number of samples of the largest part of a batch of `n`.
     #[must_use]
     pub fn largest_part(&self, n: usize) -> usize {
         n.div_ceil(self.accumulate.max(1))
     }
 
-    /// Number of steps of the whole training over this many samples; the last batch of an epoch may be smaller.
+    /// Returns the number of steps of the whole training over this many samples; the last batch of an epoch may be smaller.
     #[must_use]
     pub fn total_steps(&self, samples: usize) -> u64 {
         let all = samples.div_ceil(self.batch.max(1)) as u64 * u64::from(self.epochs);
         self.steps.map_or(all, |most| all.min(most))
     }
 
-    /// Learning rate of a step, counted from 0.
+    /// Returns the learning rate of a step, counted from 0.
     ///
     /// # Errors
     /// If a setting of the schedule is out of range.
@@ -240,7 +240,7 @@ impl Recipe {
         Ok(self.schedule.at(self.learning_rate, time)?)
     }
 
-    /// The recipe's parameters in groups; `None` if the optimiser alone decides.
+    /// Returns the recipe's parameters in groups; `None` if the optimiser alone decides.
     ///
     /// # Errors
     /// The same errors as [`Grouped::new`].
@@ -248,7 +248,7 @@ impl Recipe {
         Ok(Grouped::new(&self.network, &self.optimizer, &self.groups)?)
     }
 
-    /// Learning rates of all rules at a step, counted from 0; `rate` is the recipe's rate at that step.
+    /// Returns the learning rates of all rules at a step, counted from 0; `rate` is the recipe's rate at that step.
     pub(super) fn group_rates(
         &self,
         grouped: &Grouped,
@@ -259,7 +259,7 @@ impl Recipe {
         Ok(grouped.rates(rate, self.learning_rate, self.schedule_time(step, per_epoch))?)
     }
 
-    /// Time of the schedules at a step, counted from 0: the step, or its epoch.
+    /// Returns the time of the schedules at a step, counted from 0: the step, or its epoch.
     pub(super) fn schedule_time(&self, step: u64, per_epoch: u64) -> u64 {
         if self.schedule_by_step { step } else { step / per_epoch.max(1) }
     }

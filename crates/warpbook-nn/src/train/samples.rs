@@ -26,7 +26,7 @@ impl<'a> From<&'a Rows> for Samples<'a> {
 }
 
 impl Samples<'_> {
-    /// Number of samples.
+    /// Returns the number of samples.
     #[must_use]
     pub fn len(self) -> usize {
         match self {

@@ -14,7 +14,7 @@ pub struct Score {
 }
 
 impl Score {
-    /// Fraction of correctly classified samples, from 0 to 1.
+    /// Returns the fraction of correctly classified samples, from 0 to 1.
     #[must_use]
     pub fn accuracy(&self) -> f64 {
         self.correct as f64 / self.of.max(1) as f64

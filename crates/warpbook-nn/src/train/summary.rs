@@ -44,7 +44,7 @@ pub struct PlannedMemory {
 }
 
 impl PlannedMemory {
-    /// Sum of all entries; `unshared` is not counted.
+    /// Returns the sum of all entries; `unshared` is not counted.
     #[must_use]
     pub fn total(&self) -> u64 {
         self.weights + self.half_copy + self.gradients + self.state + self.activations
@@ -68,7 +68,7 @@ pub struct Summary {
     pub segments: usize,
     /// FLOPs of a step's recomputation; not included in [`Self::step_flops`], so that rates remain comparable.
     pub recomputed_flops: u64,
-    /// Bytes of the input.
+    /// Bytes of a batch's samples on a GPU.
     pub input_bytes: u64,
     /// Planned memory of a training on a GPU.
     pub memory: PlannedMemory,
@@ -113,7 +113,7 @@ impl Summary {
         }
     }
 
-    /// Number of trained weights: the elements of all trained parameters.
+    /// Returns the number of trained weights: the elements of all trained parameters.
     #[must_use]
     pub fn parameters(&self) -> usize {
         self.rows.iter().map(|r| r.parameters).sum()

@@ -13,7 +13,7 @@ pub enum Wrong {
     Syntax(String),
     /// The text is JSON, but has another type.
     Type {
-        /// What is wrong with the type.
+        /// The error in the type, in words.
         what: String,
         /// Path of the value, such as `measurements[1].problem`; empty for the whole text.
         path: String,

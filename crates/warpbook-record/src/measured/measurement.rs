@@ -462,7 +462,7 @@ pub struct Part {
     #[serde(with = "by_id")]
     #[cfg_attr(feature = "schema", schemars(with = "String"))]
     pub problem: Problem,
-    /// How the work was divided.
+    /// The way in which the work was divided.
     pub group: PartGroup,
     /// Name of the part, such as "forward" or "without loss".
     pub name: String,

@@ -2,6 +2,7 @@
 
 mod common;
 mod golden;
+mod older_pages;
 mod round_trip;
 #[cfg(feature = "schema")]
 mod schema;

@@ -250,7 +250,7 @@ pub fn pictures_and_report(browser: &Browser, stage: &Stage) -> Result<()> {
             && text.matches("<p class=\"source\">").count() == 2,
         "the report is {text:.300}"
     );
-    for (width, height, is_phone) in [(1440, 900, false), (360, 740, true)] {
+    for (width, height, is_phone) in [(1440, 900, false), (360, 740, true), (320, 700, true)] {
         window(browser, width, height, is_phone)?;
         fits(browser, "the report", width)?;
         browser.screenshot(&stage.shots.join(format!("page-report-{width}.png")))?;

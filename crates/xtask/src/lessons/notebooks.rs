@@ -276,9 +276,9 @@ mod tests {
             ("22_persistent_product.ipynb", 7, 4),
         ];
         for (lesson, guesses_asked, edits_asked) in lessons {
-            let of: Vec<&serde_json::Value> = cells.iter().filter(|(n, _)| n == lesson).map(|(_, c)| c).collect();
+            let own: Vec<&serde_json::Value> = cells.iter().filter(|(n, _)| n == lesson).map(|(_, c)| c).collect();
             // A guess is asked for, and a later, collapsed cell uses it.
-            let guesses = of.iter().enumerate().filter_map(|(i, c)| {
+            let guesses = own.iter().enumerate().filter_map(|(i, c)| {
                 let text = source(c);
                 let name =
                     text.lines().find_map(|l| l.strip_prefix("let guess_")?.split(':').next().map(str::to_owned));
@@ -287,12 +287,12 @@ mod tests {
             let mut asked = 0;
             for (i, guess) in guesses {
                 asked += 1;
-                assert!(!is_answer(of[i]), "{lesson}: {guess} is hidden");
-                let users: Vec<_> = of[i + 1..].iter().filter(|c| source(c).contains(&guess)).collect();
+                assert!(!is_answer(own[i]), "{lesson}: {guess} is hidden");
+                let users: Vec<_> = own[i + 1..].iter().filter(|c| source(c).contains(&guess)).collect();
                 assert!(!users.is_empty() && users.iter().all(|c| is_answer(c)), "{lesson}: {guess}");
             }
             let is_edit = |text: &str| text.contains("// Your edit") || text.contains("// Your choice");
-            let edits = of.iter().filter(|c| is_edit(&source(c))).count();
+            let edits = own.iter().filter(|c| is_edit(&source(c))).count();
             assert!(asked >= guesses_asked && edits >= edits_asked, "{lesson}: {asked} guesses, {edits} edits");
         }
     }
@@ -343,7 +343,9 @@ mod tests {
         }
         let is_item = |l: &&str| l.split_once(". ").is_some_and(|(n, _)| n.parse::<u32>().is_ok());
         let words: Vec<&str> = cells.iter().filter(|(kind, _)| kind == "markdown").map(|(_, t)| t.as_str()).collect();
-        let summary = words.iter().find(|t| t.contains("to take away\n") || t.starts_with("These carry over to"));
+        let summary = words.iter().find(|t| {
+            t.lines().next().is_some_and(|title| title.contains("to take away")) || t.starts_with("These carry over to")
+        });
         match summary.map(|text| text.lines().filter(is_item).count()) {
             Some(5) => {}
             lines => return Some(format!("its summary has {lines:?} lines, and should have five")),

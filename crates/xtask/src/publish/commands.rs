@@ -304,11 +304,12 @@ fn mnist_trainings() -> Made {
 
 /// Returns the training runs of the CIFAR-10 CNN, each precision from a number of seeds.
 fn cifar10_trainings(epochs: u32, seeds: u32) -> Made {
-    let of = |precision: &str, seed: u32| {
+    let training = |precision: &str, seed: u32| {
         (format!("{precision}-{seed}"), format!("--precision {precision} --epochs {epochs} --seed {seed}"))
     };
     let precisions = ["fp32", "amp-fp16", "amp-bf16"];
-    let runs: Vec<_> = precisions.iter().flat_map(|precision| (1..=seeds).map(|seed| of(precision, seed))).collect();
+    let runs: Vec<_> =
+        precisions.iter().flat_map(|precision| (1..=seeds).map(|seed| training(precision, seed))).collect();
     trainings(&format!("train-cifar10-{epochs}-epochs"), "cifar10", CIFAR10, &runs)
 }
 

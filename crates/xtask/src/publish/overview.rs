@@ -94,7 +94,7 @@ impl<'r> Best<'r> {
         vec![
             format!("[{}](data/README.md#{})", cell(&run.title), anchor(self.record)),
             cell(&self.problem.label),
-            format!("{} ({})", cell(&title(run, self.fastest)), code(&self.fastest.rung)),
+            format!("“{}” ({})", cell(&title(run, self.fastest)), code(&self.fastest.rung)),
             words::time(self.us),
             or_dash(self.accuracy().or_else(|| self.rate())),
             or_dash(self.ratios()),
@@ -121,7 +121,8 @@ impl<'r> Best<'r> {
             let baseline = run.baseline(self.problem).filter(|m| m.rung != self.fastest.rung);
             others.extend(baseline.and_then(|m| Some((m, m.median_us()?))));
         }
-        let ratio = |(m, us): &(&Measurement, f64)| format!("{} {}", words::times(us / self.us), cell(&title(run, m)));
+        let ratio =
+            |(m, us): &(&Measurement, f64)| format!("{} “{}”", words::times(us / self.us), cell(&title(run, m)));
         (!others.is_empty()).then(|| others.iter().map(ratio).collect::<Vec<_>>().join("; "))
     }
 }
@@ -158,15 +159,17 @@ fn lessons(names: &[&str]) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::records;
     use super::super::tests::record;
     use super::*;
+    use crate::workspace::Workspace;
 
     #[test]
     fn a_row_has_the_fastest_of_ours_next_to_other_frameworks() {
         let text = table(&[record(|_| {})]).unwrap();
         let rows: Vec<&str> = text.lines().skip(2).collect();
-        let expect = "| [Row softmax](data/README.md#softmax-h200) | 65536 × 1024 fp32 | One pass (`03_online`) | 131 µs | 4098 GB/s | \
-                      1.08× PyTorch | [60](notebooks/60_your_own_experiment.ipynb) | [NVIDIA H200, 2026-11-21](data/results/softmax-h200.json) |";
+        let expect = "| [Row softmax](data/README.md#softmax-h200) | 65536 × 1024 fp32 | “One pass” (`03_online`) | 131 µs | 4098 GB/s | \
+                      1.08× “PyTorch” | [60](notebooks/60_your_own_experiment.ipynb) | [NVIDIA H200, 2026-11-21](data/results/softmax-h200.json) |";
         assert_eq!(rows, [expect]);
     }
 
@@ -214,7 +217,7 @@ mod tests {
             v["measurements"].as_array_mut().unwrap().retain(|m| m["rung"] != "pytorch_eager");
         });
         let text = table(&[alone]).unwrap();
-        assert!(text.contains("| 32.1× Naive |"), "{text}");
+        assert!(text.contains("| 32.1× “Naive” |"), "{text}");
     }
 
     #[test]
@@ -238,5 +241,48 @@ mod tests {
         assert!(rows[0].contains("| 2 pairs of a slow and a fast way |"), "{text}");
         assert!(rows[0].contains("× the slow way |") && rows[0].contains("2026-11-26 to 2026-11-27"), "{text}");
         assert_eq!(table(&[]), None);
+    }
+
+    #[test]
+    fn the_figures_of_the_kernels_page_are_those_of_the_records() {
+        let w = Workspace::find(false).unwrap();
+        let published = records(&w).unwrap();
+        let page = std::fs::read_to_string(w.path("kernels/README.md")).unwrap();
+        // A sentence may continue on the next line.
+        let page = page.split_whitespace().collect::<Vec<_>>().join(" ");
+        let has = |text: &str| assert!(page.contains(text), "kernels/README.md lacks `{text}`");
+        let named = |name: &str| {
+            let file = format!("{name}-h200.json");
+            published.iter().find(|r| r.file == file).unwrap()
+        };
+        let us = |record: &Record, rung: &str| {
+            let run = &record.run;
+            run.measurement(rung, run.main_problem().unwrap()).and_then(Measurement::median_us).unwrap()
+        };
+        let ladders =
+            [("regression", "01_unfused"), ("matmul", "01_naive"), ("training", "01_direct"), ("softmax", "01_naive")];
+        for (name, slowest) in ladders {
+            let record = named(name);
+            let fastest = Best::new(record).unwrap();
+            has(&format!("| {} next to {} (", words::time(fastest.us), words::time(us(record, slowest))));
+        }
+        let gains = [
+            ("regression", "01_unfused", "02_fused", "made the regression N times as fast."),
+            ("regression", "02_fused", "05_persistent", "The regression became N times as fast from 02 to 05."),
+            ("training", "07_fused_bf16", "09_overlap_bf16", "a training step became N times as fast from 07 to 09"),
+            ("training", "11_few_channels_bf16", "12_dependent_launch_bf16", "and N times from 11 to 12."),
+            ("training", "04_tf32", "05_nhwc", "(05) made a training step N times as fast"),
+            ("matmul", "08_double_buffered", "14_overlapped_store", "made the matrix product N times as fast from 08"),
+            ("matmul", "09_wmma", "10_mma_swizzled", "(10) made a product N times as fast."),
+        ];
+        for (name, from, to, sentence) in gains {
+            let record = named(name);
+            let ratio = words::times(us(record, from) / us(record, to));
+            has(&sentence.replace(" N ", &format!(" {} ", ratio.trim_end_matches('×'))));
+        }
+        let pairs: Vec<&Record> = published.iter().filter(|r| is_of_the_guide(r)).collect();
+        let row = guide(&pairs).unwrap();
+        let (count, ratios) = (row[1].split(' ').next().unwrap(), row[5].replace('×', ""));
+        has(&format!("| {} times as fast, over {count} pairs |", ratios.trim_end_matches(" the slow way")));
     }
 }

@@ -76,14 +76,14 @@ fn told(surveys: &[Survey]) -> Option<String> {
     let table = markdown(&headers, &rows)?;
     let missed: Vec<String> = surveys.iter().flat_map(|s| s.bounds.iter().filter_map(|b| missed(s, b))).collect();
     let verdict = match missed.is_empty() {
-        true => "Each keeps every bound that the command judges it by.".to_owned(),
+        true => "Every survey keeps every bound that the command checks.".to_owned(),
         false => format!("Missed: {}.", missed.join("; ")),
     };
     let device = cell(&first.environment.device.name);
     Some(format!(
-        "{}On {device}: the kernel that `gemm()` chose without tuning (until 27 November 2026 by a network that was trained on measured times), next to \
-         the best of the algorithms that cuBLASLt suggests (up to 32) and next to its first choice. Figures are geometric means of the library's times over ours: above 1 ours is \
-         faster. Each survey draws its products from a new seed. {verdict}\n\n{table}",
+        "{}These surveys on {device} compare the kernel that `gemm()` chose without tuning with the best of the algorithms that cuBLASLt suggests (up \
+         to 32), and with cuBLASLt's first choice. Until 27 November 2026 a network trained on measured times made our choice. Figures are geometric \
+         means of the library's times divided by ours: above 1, ours is faster. Each survey draws its products from a new seed. {verdict}\n\n{table}",
         heading(SURVEYS, "Products between the published shapes"),
     ))
 }

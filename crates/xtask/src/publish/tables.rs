@@ -107,9 +107,9 @@ fn opening(record: &Record, problem: &Problem, of: &str) -> String {
 fn about_the_choice(run: &Run) -> Option<String> {
     run.rung("as_chosen")?;
     Some(format!(
-        "`as_chosen` is the rung and the tile that `gemm()` picks without tuning: by the published findings for the device if they have the product, \
-         else by a cost model. The findings come from an earlier measurement of these products, so the row is no test of the choice: \
-         [the surveys](#{SURVEYS}) of other products are."
+        "`as_chosen` is the rung and the tile that `gemm()` picks without tuning: from the published findings for the device if they have the product, \
+         else by a cost model. The findings come from an earlier measurement of these products, so this row does not test the choice; \
+         [the surveys](#{SURVEYS}) of other products do."
     ))
 }
 
@@ -241,7 +241,7 @@ fn against_libraries(run: &Run) -> Option<String> {
     };
     let rows: Vec<Vec<String>> = run.problems().into_iter().filter_map(row).collect();
     let summary = format!(
-        "Every problem of the same record: the fastest GPU library ({}), and our fastest rung in its type. Ratios above 1: ours is faster.",
+        "Every problem of the same record: the fastest GPU library ({}) and our fastest rung in the same type. A ratio above 1 means that ours is faster.",
         words::listed(&libraries)
     );
     markdown(&headers, &rows).map(|table| format!("<details><summary>{summary}</summary>\n\n{table}\n\n</details>"))
@@ -477,7 +477,7 @@ mod tests {
             .unwrap()
         };
         let note =
-            "The findings come from an earlier measurement of these products, so the row is no test of the choice";
+            "The findings come from an earlier measurement of these products, so this row does not test the choice";
         assert!(chosen("as_chosen").contains(note), "{}", chosen("as_chosen"));
         assert!(!chosen("rows_peer").contains(note));
     }

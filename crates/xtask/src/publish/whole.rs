@@ -89,7 +89,10 @@ pub(super) fn trainings(records: &[Record]) -> Option<String> {
     ];
     let table = markdown(&headers, &rows)?;
     let told: String = told.iter().map(|line| format!("\n\n{line}")).collect();
-    Some(format!("{}Each from several seeds:\n\n{table}{told}", heading(WHOLE_TRAININGS, "Whole trainings")))
+    Some(format!(
+        "{}Each row summarises several trainings, one per seed:\n\n{table}{told}",
+        heading(WHOLE_TRAININGS, "Whole trainings")
+    ))
 }
 
 /// Returns a table with one row for each rung and batch of the logged trainings in every record, with means over the seeds;

@@ -28,11 +28,11 @@ fn start(folder: &Path, records: Option<&Path>, port: u16) -> Result<Site> {
     Site::start(port, move |path| {
         let below = path.strip_prefix(RECORDS).filter(|below| below.starts_with('/'));
         if let Some((records, below)) = records.as_ref().zip(below) {
-            return Ok(Found { body: record(records, below)?, mime: "application/json", mark: None });
+            return Ok(Found { body: record(records, below)?, mime: "application/json", etag: None });
         }
         let file = find(&root, path)?;
         let body = fs::read(&file).map_err(|_| 404_u16)?;
-        Ok(Found { body, mime: mime(&file), mark: None })
+        Ok(Found { body, mime: mime(&file), etag: None })
     })
     .with_context(|| format!("port {number} cannot be served"))
 }

@@ -190,18 +190,29 @@ fn rustc(w: &Workspace, args: &[&str]) -> Option<String> {
     output(command(std::env::var_os("RUSTC").unwrap_or_else(|| "rustc".into())).args(args).current_dir(&w.root))
 }
 
+/// Returns a Cargo command that compiles a package for WebAssembly into the viewer's build folder. `package` is its
+/// name, followed by options.
+fn cargo_build(w: &Workspace, package: &[&str]) -> Result<Command> {
+    let toolchain = Toolchain::ensure(w)?;
+    let mut build = toolchain.cargo(w);
+    build.args(["build", "--profile", "web", "--target", TARGET, "--package"]).args(package);
+    build.args(toolchain.build_std());
+    build.env("CARGO_TARGET_DIR", w.target.join("web")).env_remove("RUSTFLAGS");
+    Ok(build)
+}
+
+/// Compiles the emulator's library for WebAssembly. Its example `page` is left out, because Cargo would also compile
+/// the dev-dependencies, which load libraries of the operating system.
+pub fn compile_emulator(w: &Workspace) -> Result<()> {
+    run_seen(&mut cargo_build(w, &["warpbook-emulator", "--lib"])?)
+}
+
 /// Compiles the crate; returns the path of the `.wasm` file.
 fn compile(w: &Workspace) -> Result<PathBuf> {
-    let toolchain = Toolchain::ensure(w)?;
+    let mut build = cargo_build(w, &["warpbook-web"])?;
     say("Building the viewer for WebAssembly (1 to 4 minutes the first time)");
-    let target = w.target.join("web");
-    let mut build = toolchain.cargo(w);
-    build
-        .args(["build", "--profile", "web", "--target", TARGET, "--package", "warpbook-web"])
-        .args(toolchain.build_std());
-    build.env("CARGO_TARGET_DIR", &target).env_remove("RUSTFLAGS");
     run_seen(&mut build)?;
-    let wasm = target.join(TARGET).join("web/warpbook-web.wasm");
+    let wasm = w.target.join("web").join(TARGET).join("web/warpbook-web.wasm");
     if !wasm.exists() {
         bail!("the build of the viewer left no {}", w.show(&wasm));
     }

@@ -1,11 +1,13 @@
 //! NVRTC, CUDA's run-time compiler: found on the machine, or installed from pip's wheel.
 
-use crate::process::{command, on_path, output};
+use crate::process::{command, on_path, output, run_logged};
+use crate::steps::say;
 use crate::tools::python::Venv;
-use crate::workspace::Workspace;
+use crate::workspace::{Workspace, replace_dir};
 use anyhow::{Result, bail};
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 const PROBE: &str = include_str!("nvrtc_probe.py");
 const WHEEL_13: &str = "nvidia-cuda-nvrtc==13.0.88";
@@ -105,16 +107,55 @@ fn install(w: &Workspace, driver: Option<(u32, u32)>) -> Result<PathBuf> {
     let Some(wheel) = wheel(driver) else {
         bail!("The NVIDIA driver is too old: install one for CUDA 12.0 or later (525 or later)");
     };
-    let (os, arch) = (std::env::consts::OS, std::env::consts::ARCH);
-    if !on_pip(os, arch) {
-        bail!("NVIDIA makes no NVRTC, CUDA's run-time compiler, for {os} on {arch}");
-    }
+    check_pip()?;
     let venv = Venv::ensure(w)?;
     venv.install(w, &[wheel], "NVRTC (CUDA's run-time compiler)", "90 MB, about half a minute")?;
     match in_venv(&venv.dir, driver) {
         Some(path) => Ok(path),
         None => bail!("pip's package {wheel} holds no libnvrtc for this machine: install NVIDIA's CUDA toolkit"),
     }
+}
+
+/// Returns NVRTC 12 from a folder of its own below the build folder, where nothing else finds it; installs it if it is
+/// missing.
+pub fn ensure_12(w: &Workspace) -> Result<PathBuf> {
+    // The folder's name has the version, so that a new version is installed next to an old one.
+    let place = w.target.join("xtask").join(WHEEL_12);
+    let library = place.join("nvidia/cuda_nvrtc/lib/libnvrtc.so.12");
+    if library.exists() {
+        return Ok(library);
+    }
+    if !w.may_install {
+        bail!("NVRTC 12 is missing from {}: run without --no-install to install it", w.show(&place));
+    }
+    check_pip()?;
+    let venv = Venv::ensure(w)?;
+    say(&format!("Installing NVRTC 12 into {} with pip (90 MB, about half a minute)", w.show(&place)));
+    let log = w.log("pip-nvrtc-12");
+    let mut pip = venv.run_python();
+    pip.args(["-m", "pip", "install", "--no-input", "--disable-pip-version-check", WHEEL_12, "--target"]);
+    replace_dir(&place, |folder| {
+        if run_logged(pip.arg(folder), &log, Duration::from_secs(1200)).is_err() {
+            bail!(
+                "pip could not install NVRTC 12: it needs the network (PIP_INDEX_URL names a mirror), and its output is in {}",
+                w.show(&log)
+            );
+        }
+        Ok(())
+    })?;
+    if !library.exists() {
+        bail!("pip's package {WHEEL_12} holds no libnvrtc.so.12 for this machine");
+    }
+    Ok(library)
+}
+
+/// Returns an error if pip has no NVRTC for this machine.
+fn check_pip() -> Result<()> {
+    let (os, arch) = (std::env::consts::OS, std::env::consts::ARCH);
+    if !on_pip(os, arch) {
+        bail!("NVIDIA makes no NVRTC, CUDA's run-time compiler, for {os} on {arch}");
+    }
+    Ok(())
 }
 
 /// Returns the newest suitable NVRTC that pip installed into an environment.
@@ -151,6 +192,18 @@ mod tests {
     fn pip_has_no_nvrtc_for_a_mac() {
         assert!(on_pip("linux", "x86_64") && on_pip("linux", "aarch64") && on_pip("windows", "x86_64"));
         assert!(!on_pip("macos", "aarch64") && !on_pip("macos", "x86_64") && !on_pip("windows", "aarch64"));
+    }
+
+    #[test]
+    fn nvrtc_12_is_taken_from_its_own_folder_or_reported_missing() {
+        let tmp = tempfile::tempdir().unwrap();
+        let root = tmp.path().to_path_buf();
+        let w = Workspace { target: root.join("target"), root, may_install: false };
+        let missing = ensure_12(&w).unwrap_err().to_string();
+        assert!(missing.contains(WHEEL_12) && missing.contains("--no-install"), "{missing}");
+        let library = w.target.join("xtask").join(WHEEL_12).join("nvidia/cuda_nvrtc/lib/libnvrtc.so.12");
+        write_atomic(&library, "").unwrap();
+        assert_eq!(ensure_12(&w).unwrap(), library);
     }
 
     #[test]

@@ -5,7 +5,7 @@ use crate::app::messages::{DiskMsg, Msg, NoticeMsg, OpenResult};
 use crate::app::state::App;
 use crate::browser::{self, store};
 use crate::library::class::{is_progress, open_progress};
-use crate::library::open::{Opened, open_marked};
+use crate::library::open::{Opened, open_hashed};
 use crate::library::{Library, Origin};
 use std::rc::Rc;
 use warpbook_charts::MAX_RECORDS;
@@ -32,7 +32,7 @@ impl App {
         ctx.link().send_future(async {
             let mut read = Vec::new();
             for kept in store::all().await {
-                let record = open_marked(&kept.bytes).map_err(|why| not_opened(&kept.name, &why));
+                let record = open_hashed(&kept.bytes).map_err(|why| not_opened(&kept.name, &why));
                 read.push((kept.name, record, kept.bytes.len()));
             }
             Msg::Disk(DiskMsg::Kept(read))
@@ -131,11 +131,11 @@ impl App {
         self.loading.pending -= 1;
         self.loading.dropped.1 += 1;
         let (opened, why) = (reading.as_ref().ok().cloned(), reading.err());
-        let mark = opened.as_ref().map(|o| o.mark);
+        let hash = opened.as_ref().map(|o| o.hash);
         let known = self.library.count_on_disk();
         let key = opened.map(|opened| self.library.add_read(name, opened));
         if self.library.count_on_disk() > known {
-            self.keep_size(ctx, name, mark.unwrap_or_default(), bytes);
+            self.keep_size(ctx, name, hash.unwrap_or_default(), bytes);
         }
         self.say_what_came(key.as_deref().unwrap_or_default(), why);
         let (of, read) = self.loading.dropped;
@@ -152,12 +152,12 @@ impl App {
     }
 
     /// Counts the bytes that the browser keeps, and tells the reader which records it cannot keep.
-    fn keep_size(&mut self, ctx: &Context<Self>, name: &str, mark: u64, bytes: usize) {
+    fn keep_size(&mut self, ctx: &Context<Self>, name: &str, hash: u64, bytes: usize) {
         if bytes <= MAX_KEPT && self.loading.kept_bytes + bytes <= MAX_KEPT_IN_ALL {
             self.loading.kept_bytes += bytes;
             return;
         }
-        let (name, key) = (name.to_owned(), Library::key_on_disk(mark));
+        let (name, key) = (name.to_owned(), Library::key_on_disk(hash));
         ctx.link().send_future(async move {
             store::forget(&key).await;
             Msg::Disk(DiskMsg::NotKept(key, name))
@@ -214,7 +214,7 @@ impl App {
             let read = async {
                 let carried = carried?;
                 let bytes = browser::unpack(&carried.packed).await?;
-                Ok((carried.name, open_marked(&bytes)?))
+                Ok((carried.name, open_hashed(&bytes)?))
             };
             let reading = read.await.map_err(|why: String| format!("The record in the link was not opened: {why}"));
             Msg::Disk(DiskMsg::Carried(reading))
@@ -281,12 +281,12 @@ fn opened(send: &Scope<App>, name: String, bytes: Vec<u8>) -> Msg {
     if is_progress(&bytes) {
         return Msg::Disk(DiskMsg::Progress(name, open_progress(&bytes).map(Rc::new)));
     }
-    let reading = open_marked(&bytes).map_err(|why| not_opened(&name, &why));
+    let reading = open_hashed(&bytes).map_err(|why| not_opened(&name, &why));
     let size = bytes.len();
     if let Ok(opened) = &reading
         && size <= MAX_KEPT
     {
-        let (key, name, send) = (Library::key_on_disk(opened.mark), name.clone(), send.clone());
+        let (key, name, send) = (Library::key_on_disk(opened.hash), name.clone(), send.clone());
         // The record is shown before it is written, since writing may take a while.
         spawn_local(async move {
             if !store::keep(&key, &name, &bytes).await {

@@ -3,7 +3,7 @@
 use crate::app::messages::{LibraryMsg, Msg};
 use crate::app::state::App;
 use crate::browser;
-use crate::library::open::open_marked;
+use crate::library::open::open_hashed;
 use crate::library::origin::Index;
 use yew::Context;
 
@@ -21,10 +21,10 @@ impl App {
     }
 
     fn ask(&self, ctx: &Context<Self>, after: i32) {
-        let mark = self.live.mark.clone();
+        let etag = self.live.etag.clone();
         ctx.link().send_future(async move {
             browser::wait(after).await;
-            Msg::Library(LibraryMsg::Live(browser::fetch_new(INDEX, &mark).await))
+            Msg::Library(LibraryMsg::Live(browser::fetch_new(INDEX, &etag).await))
         });
     }
 
@@ -39,8 +39,8 @@ impl App {
         self.ask(ctx, if self.live.lost { AGAIN } else { EVERY });
         let first = !self.loading.index_came;
         match answer {
-            Ok(Some((text, mark))) => {
-                self.live.mark = mark;
+            Ok(Some((text, etag))) => {
+                self.live.etag = etag;
                 match Index::parse(&text) {
                     Ok(index) => {
                         for key in self.library.renew(index) {
@@ -67,7 +67,7 @@ impl App {
     fn read_again(&self, ctx: &Context<Self>, key: String) {
         let address = format!("data/{}", js_sys::encode_uri_component(&key));
         ctx.link().send_future(async move {
-            let reading = browser::fetch(&address).await.and_then(|bytes| open_marked(&bytes));
+            let reading = browser::fetch(&address).await.and_then(|bytes| open_hashed(&bytes));
             Msg::Library(LibraryMsg::Renewed(key, reading))
         });
     }

@@ -4,7 +4,7 @@ use crate::address::{fragment, key_of};
 use crate::app::messages::{LibraryMsg, Msg};
 use crate::app::state::App;
 use crate::browser;
-use crate::library::open::open_marked;
+use crate::library::open::open_hashed;
 use crate::library::origin::{self, Embedded, Index, check_address, foreign_host};
 use crate::library::{Origin, State};
 use yew::Context;
@@ -116,7 +116,7 @@ impl App {
             if let Some(records) = bytes.as_ref().ok().and_then(|b| origin::folder(&origin::fetched(&address), b)) {
                 return Msg::Library(LibraryMsg::Folder(key, records));
             }
-            let result = bytes.and_then(|b| open_marked(&b));
+            let result = bytes.and_then(|b| open_hashed(&b));
             Msg::Library(LibraryMsg::Read(key, result.map_err(|why| format!("{name} was not opened: {why}"))))
         });
     }

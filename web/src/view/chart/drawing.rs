@@ -231,11 +231,11 @@ impl Drawing {
     /// Converts a point of the box to a point of the drawing, whose pixels may be larger.
     fn in_drawing(&self, at: (f64, f64)) -> Option<(f64, f64)> {
         let (svg, root) = (self.svg()?, self.root.cast::<Element>()?.get_bounding_client_rect());
-        let of = svg.get_bounding_client_rect();
+        let bounds = svg.get_bounding_client_rect();
         // The viewBox counts tenths of a pixel.
         let wide = svg.get_attribute("viewBox")?.split(' ').nth(2).and_then(|width| width.parse::<f64>().ok())? / 10.0;
-        let scale = wide / of.width();
-        Some(((at.0 + root.left() - of.left()) * scale, (at.1 + root.top() - of.top()) * scale))
+        let scale = wide / bounds.width();
+        Some(((at.0 + root.left() - bounds.left()) * scale, (at.1 + root.top() - bounds.top()) * scale))
     }
 
     fn at_pointer(
@@ -271,8 +271,9 @@ impl Drawing {
     }
 
     fn tip_of(&self, mark: &Element, stays: bool) -> Option<Tip> {
-        let (around, of) = (self.root.cast::<Element>()?.get_bounding_client_rect(), mark.get_bounding_client_rect());
-        let mark_at = (of.left() - around.left(), of.top() - around.top(), of.width(), of.height());
+        let (around, bounds) =
+            (self.root.cast::<Element>()?.get_bounding_client_rect(), mark.get_bounding_client_rect());
+        let mark_at = (bounds.left() - around.left(), bounds.top() - around.top(), bounds.width(), bounds.height());
         let left = (mark_at.0 + mark_at.2 / 2.0).min(around.width() - TIP_WIDTH).max(0.0);
         let reading = MarkNames::from_drawing(&self.svg()?).reading(mark);
         Some(Tip { reading, at: (left, mark_at.1 + mark_at.3 + 10.0), mark: mark_at, stays })
@@ -328,8 +329,8 @@ impl Drawing {
 
 /// Returns the pointer's place in the box around the drawing, in CSS pixels.
 fn place_in(root: &NodeRef, event: &PointerEvent) -> Option<(f64, f64)> {
-    let of = root.cast::<Element>()?.get_bounding_client_rect();
-    Some((f64::from(event.client_x()) - of.left(), f64::from(event.client_y()) - of.top()))
+    let bounds = root.cast::<Element>()?.get_bounding_client_rect();
+    Some((f64::from(event.client_x()) - bounds.left(), f64::from(event.client_y()) - bounds.top()))
 }
 
 fn plot_in(root: &Element) -> Option<Plot> {

@@ -63,8 +63,8 @@ fn compare(app: &App, send: &Send) -> Html {
                 }
                 if !same.is_empty() {
                     <details>
-                        <summary>{ format!("What is the same ({})", same.len()) }</summary>
-                        { table("What is the same", &same, &labels) }
+                        <summary>{ format!("Identical settings ({})", same.len()) }</summary>
+                        { table("Identical settings", &same, &labels) }
                     </details>
                 }
             </section>

@@ -23,8 +23,8 @@ pub fn rows(send: &Send, at: &Comparison<'_>, anyway: bool) -> Html {
             { list(&held, "Rung by rung") }
             if !alone.is_empty() {
                 <details>
-                    <summary>{ format!("Without a figure to compare with the first record's ({})", alone.len()) }</summary>
-                    { list(&alone, "Without a figure to compare with the first record's") }
+                    <summary>{ format!("Nothing to compare with the first record ({})", alone.len()) }</summary>
+                    { list(&alone, "Nothing to compare with the first record") }
                 </details>
             }
         </section>
@@ -35,7 +35,7 @@ pub fn rows(send: &Send, at: &Comparison<'_>, anyway: bool) -> Html {
 pub fn moved(all: &Comparison<'_>) -> Html {
     let rows = moved_rows(all);
     let more = rows.len().saturating_sub(MAX_LISTED);
-    let title = format!("What moved at any problem, references included ({})", rows.len());
+    let title = format!("Changes on any problem, including references ({})", rows.len());
     if rows.is_empty() {
         return html! {};
     }

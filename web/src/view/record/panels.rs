@@ -151,7 +151,7 @@ fn xray(app: &App, send: &Send, run: &Run, problem: &Problem) -> Html {
 
 /// Shows a rung's kernels below the roofs, device memory, clocks and power over time, and hardware counters.
 fn profile(app: &App, send: &Send, run: &Run, problem: &Problem) -> Html {
-    let of: Vec<&Profiled> = run.profiled.iter().filter(|p| p.problem == *problem).collect();
+    let profiles: Vec<&Profiled> = run.profiled.iter().filter(|p| p.problem == *problem).collect();
     let mut drawn: Vec<(String, _)> = Vec::new();
     // One rung is shown at a time, since the kernels of several rungs share names.
     let rungs = charts::kernel_rungs(run, problem);
@@ -160,7 +160,7 @@ fn profile(app: &App, send: &Send, run: &Run, problem: &Problem) -> Html {
     let shown = asked.or_else(|| rungs.iter().min_by(|a, b| us(a).total_cmp(&us(b)))).copied();
     let kernels = shown.and_then(|id| app.options().kernel_roofline(run, problem, Some(id)).ok());
     let kernels = kernels.map(|c| (file_name(run, &["kernels", shown.unwrap_or_default(), &problem.short]), c));
-    for p in &of {
+    for p in &profiles {
         let until = run.spans_of(&p.rung, problem).iter().map(|s| s.start_us + s.duration_us).fold(0.0, f64::max);
         let head = [run.rung(&p.rung).map_or(p.rung.as_str(), |r| &*r.title), problem.label.as_str()];
         drawn.extend(app.options().memory(p, until, head).ok().map(|c| (format!("memory-{}", p.rung), c)));
@@ -169,7 +169,7 @@ fn profile(app: &App, send: &Send, run: &Run, problem: &Problem) -> Html {
     drawn.extend(app.options().power(run, problem).ok().map(|c| ("power".to_owned(), c)));
     let settled = charts::power_in_words(run, problem);
     let counted = sheets::counters(run, problem);
-    let sources: Vec<&str> = of.iter().filter(|p| !p.counters.is_empty()).map(|p| p.source.as_str()).collect();
+    let sources: Vec<&str> = profiles.iter().filter(|p| !p.counters.is_empty()).map(|p| p.source.as_str()).collect();
     html! {
         <>
             if rungs.len() > 1 { { rung_choice(send, run, "profiled", &rungs, shown) } }

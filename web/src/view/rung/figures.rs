@@ -124,7 +124,7 @@ mod tests {
     #[test]
     fn figures_say_bound_check_and_tile() {
         let mut run = sample_run();
-        let of = |run: &Run, i: usize| facts(run, &run.measurements[i]);
+        let facts_of = |run: &Run, i: usize| facts(run, &run.measurements[i]);
         let expect: Vec<Fact> = vec![
             ("% of bound", "1.7 %".into(), None),
             ("Bound by", "arithmetic: at least 15.2 µs".into(), None),
@@ -132,10 +132,10 @@ mod tests {
             ("Tile", "t512x8".into(), None),
             ("Chosen", "800000 training points lie in one cluster.".into(), None),
         ];
-        assert_eq!(of(&run, 3), expect);
+        assert_eq!(facts_of(&run, 3), expect);
         run.measurements[3].check = None;
         run.measurements[3].outcome = Outcome::Failed { error: "no".into() };
-        let failed = of(&run, 3);
+        let failed = facts_of(&run, 3);
         assert_eq!(failed[0], ("Failed", "no".into(), Some("bad")));
         assert!(
             failed.iter().all(|f| f.0 != "% of bound") && failed.contains(&("Check", "not made".into(), Some("quiet")))

@@ -20,9 +20,9 @@ pub struct Board<'a> {
 /// A problem of an experiment on one kind of device, timed in one way. Only figures of the same task are compared.
 #[derive(Debug, Clone)]
 pub struct BoardTask<'a> {
-    /// Name of the experiment.
+    /// Name of the experiment, as in the records.
     pub experiment: &'a str,
-    /// Problem of the task.
+    /// Problem that the records measured.
     pub problem: &'a Problem,
     /// Name of the device.
     pub device: String,

@@ -6,7 +6,7 @@ use crate::draw::{
 use crate::record::{
     arithmetic_name, device, heading, joined, label, median_of, missing, name, names, of_bound, pass, usable,
 };
-use warpbook_record::{Bound, Breakdown, OperationTime, Problem, Run};
+use warpbook_record::{Bound, Breakdown, Dtype, OperationTime, Problem, Run};
 
 impl Options {
     /// Draws the device's activity in one run of the fastest recorded rung: a bar for each operation, in the order in which operations are queued, with the
@@ -179,7 +179,7 @@ impl Operation<'_> {
             spread: None,
             data: of.data(&name, label.clone()),
             label,
-            note: self.bound.map(|b| of_bound(&b, b.us / us)).unwrap_or_default(),
+            note: self.bound.map(|b| of_bound(&b, self.dtype(of.of), b.us / us)).unwrap_or_default(),
             remark: String::new(),
             color: if self.bound.is_some() { BLUE } else { GREY },
             hollow: false,
@@ -193,8 +193,12 @@ impl Operation<'_> {
     fn bound_by(&self, bound: &Bound, of: &Breakdown) -> String {
         match bound.level {
             Some(level) => level.label().to_owned(),
-            None => arithmetic_name(self.of.dtype.unwrap_or(of.problem.dtype)),
+            None => arithmetic_name(self.dtype(of)),
         }
+    }
+
+    fn dtype(&self, of: &Breakdown) -> Dtype {
+        self.of.dtype.unwrap_or(of.problem.dtype)
     }
 }
 

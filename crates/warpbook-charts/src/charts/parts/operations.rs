@@ -119,11 +119,11 @@ fn largest(groups: &[Group], pass: &str) -> Option<String> {
     let mut all: Vec<(f64, &str)> = group.parts.iter().filter_map(|p| Some((p.us?, &*p.name))).collect();
     all.sort_by(|a, b| b.0.total_cmp(&a.0));
     let share = percent(all[0].0 / all.iter().map(|p| p.0).sum::<f64>());
-    let of = format!("{share} of one {pass} of “{}”", group.title);
+    let share_of_pass = format!("{share} of one {pass} of “{}”", group.title);
     Some(match all.get(1) {
         // Two measurements of the same work differ by more than this.
-        Some(second) if second.0 > 0.99 * all[0].0 => format!("No operation takes more than {of}"),
-        _ => format!("{} takes {of}", all[0].1),
+        Some(second) if second.0 > 0.99 * all[0].0 => format!("No operation takes more than {share_of_pass}"),
+        _ => format!("{} takes {share_of_pass}", all[0].1),
     })
 }
 

@@ -3,7 +3,9 @@
 use super::{RooflinePoint, Roofs};
 use crate::draw::text::words::{bandwidth, counted, listed, rate, significant};
 use crate::draw::{Frame, MAX_ENTRIES, Table};
-use crate::record::{arithmetic_name, device, heading, joined, l2, label, medians, name, names, of_bound, policy_note};
+use crate::record::{
+    arithmetic_name, device, heading, joined, l2, label, medians, names, of_bound, policy_note, quoted,
+};
 use warpbook_record::Dtype;
 
 impl Roofs<'_> {
@@ -12,7 +14,7 @@ impl Roofs<'_> {
         let medians = medians(self.points.iter().map(|p| p.measurement));
         let mut notes = vec![
             "Numbers rank the rungs, the fastest first. A point has the marker of the level of memory that it works from, and lies \
-             below that level's roof. Percentages are % of bound: the bound is the least time that its own bytes and operations allow."
+             below that level's roof. Percentages are relative to a point's own limit: the least time that its bytes and operations allow."
                 .to_owned(),
         ];
         notes.extend(policy_note(run, false));
@@ -66,11 +68,12 @@ impl Roofs<'_> {
         let of_all = |p: &&RooflinePoint<'_>| !p.measurement.does_less() && p.bound.is_some();
         let fastest = self.points.iter().filter(of_all).min_by(|a, b| a.us.total_cmp(&b.us))?;
         let (bound, share) = fastest.bound?;
-        let name = name(self.run, &fastest.measurement.rung);
+        let name = quoted(self.run, &fastest.measurement.rung);
+        let at = of_bound(&bound, fastest.measurement.arithmetic_type(), share);
         Some(match share {
-            s if s > 1.0 => format!("“{name}” is beyond the measured bound, at {}", of_bound(&bound, s)),
-            s if s >= 0.8 => format!("“{name}” is near its limit, at {}", of_bound(&bound, s)),
-            s => format!("“{name}” has room left, at {}", of_bound(&bound, s)),
+            s if s > 1.0 => format!("{name} is beyond the measured limit, at {at}"),
+            s if s >= 0.8 => format!("{name} is near its limit, at {at}"),
+            _ => format!("{name} has room left, at {at}"),
         })
     }
 
@@ -82,10 +85,10 @@ impl Roofs<'_> {
         let fastest = self.points.iter().max_by(|a, b| a.flops_per_s().total_cmp(&b.flops_per_s()));
         let nearest = self.points.iter().filter_map(|p| Some((p, p.bound?.1))).max_by(|a, b| a.1.total_cmp(&b.1));
         let fastest = fastest.map_or(String::new(), |p| {
-            format!("; {} reaches the most FLOP/s, {}", name(run, &p.measurement.rung), rate(p.flops_per_s()))
+            format!("; {} reaches the most FLOP/s, {}", quoted(run, &p.measurement.rung), rate(p.flops_per_s()))
         });
         let nearest = nearest.and_then(|(p, _)| {
-            Some(format!("; nearest to its roof is {} with {}", name(run, &p.measurement.rung), p.of_bound()?))
+            Some(format!("; nearest to its roof is {} with {}", quoted(run, &p.measurement.rung), p.of_bound()?))
         });
         format!(
             "Points of {} on {}, {}, by FLOP/byte and FLOP/s, below the measured roofs of {}{fastest}{}.",

@@ -145,9 +145,9 @@ impl RooflinePoint<'_> {
         self.operations() / (self.us * 1e-6)
     }
 
-    /// Returns the share of the point's bound, such as "62 % of shared memory's bound".
+    /// Returns the share of the point's bound, such as "62 % of the shared memory limit".
     fn of_bound(&self) -> Option<String> {
-        self.bound.map(|(b, f)| of_bound(&b, f))
+        self.bound.map(|(b, f)| of_bound(&b, self.measurement.arithmetic_type(), f))
     }
 }
 

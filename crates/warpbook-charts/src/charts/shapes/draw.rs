@@ -7,7 +7,7 @@ use crate::draw::{
     At, Canvas, Chart, ChartError, Drawn, Font, Frame, MARGIN, MAX_ENTRIES, MarkData, Paint, Stroke, Table, clean,
     is_narrow,
 };
-use crate::record::{device, heading, joined, l2, medians, name, verdict};
+use crate::record::{device, heading, joined, l2, medians, name, quoted, verdict};
 use warpbook_record::Measurement;
 
 const BAND: f64 = 80.0;
@@ -198,8 +198,8 @@ impl<'a> HeatMap<'a> {
         let ahead = best.iter().filter(|ratio| **ratio >= 1.0).count();
         let dtype = self.dtype.label();
         match (ahead, best.len()) {
-            (a, b) if a == b => format!("A kernel is at least as fast as the library at all {b} shapes of {dtype}"),
-            (a, b) => format!("A kernel is at least as fast as the library at {a} of {b} shapes of {dtype}"),
+            (a, b) if a == b => format!("Our best kernel matches or beats the library at all {b} {dtype} shapes"),
+            (a, b) => format!("Our best kernel matches or beats the library at {a} of {b} {dtype} shapes"),
         }
     }
 
@@ -210,7 +210,7 @@ impl<'a> HeatMap<'a> {
         let ahead = best.iter().filter(|b| b.2 >= 1.0).count();
         let end = |b: Option<&(&Shape<'_>, &str, f64)>| {
             b.map_or(String::new(), |(r, rung, ratio)| {
-                format!("{} at {} ({})", ratio_text(*ratio), r.name, name(run, rung))
+                format!("{} at {} ({})", ratio_text(*ratio), r.name, quoted(run, rung))
             })
         };
         let low = best.iter().min_by(|a, b| a.2.total_cmp(&b.2));

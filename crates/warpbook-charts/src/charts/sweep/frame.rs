@@ -6,7 +6,7 @@ use crate::draw::text::words::{counted, listed, significant};
 use crate::draw::{Frame, Guide, MAX_ENTRIES, Series, Table, clean};
 use crate::record::{
     OF_PEAK_MEMORY, arithmetic_name, claim_of_memory, debug_note, devices, heading, joined, l2, least_memory,
-    line_label, medians, name, pass, policy_note, size_label, size_number, timing_note, verdict,
+    line_label, medians, name, pass, policy_note, quoted, size_label, size_number, timing_note, verdict,
 };
 use warpbook_record::{Emulated, Measurement, Quantity, Run};
 
@@ -74,13 +74,31 @@ impl<'a> Sweep<'a> {
             let claim = claim_of_memory(self.runs[0], largest, |id| self.lines.iter().any(|l| l.rung == id))?;
             return Some(format!("{claim} at {}", size_label(self.runs[0], largest)));
         }
-        let (rung, sizes) = self.winners(TIE).into_iter().next().filter(|_| self.runs.len() == 1)?;
-        let (name, all) = (name(self.runs[0], rung), self.problems().len());
+        if self.runs.len() > 1 {
+            return None;
+        }
+        let all = self.problems().len();
+        let everywhere = if all == 2 { "both sizes".to_owned() } else { format!("all {all} sizes") };
         let among = if self.chosen.is_some() { " of those drawn" } else { "" };
-        Some(match sizes == all {
-            true if all == 2 => format!("“{name}” is the fastest{among} at both sizes"),
-            true => format!("“{name}” is the fastest{among} at all {all} sizes"),
-            false => format!("“{name}” is the fastest{among} at {sizes} of {all} sizes"),
+        let Some((rung, sizes)) = self.winners(TIE).into_iter().next() else {
+            return self.claim_of_ties(&everywhere, among);
+        };
+        let at = if sizes == all { everywhere } else { format!("{sizes} of {all} sizes") };
+        Some(format!("{} is the fastest{among} at {at}", quoted(self.runs[0], rung)))
+    }
+
+    /// Returns the finding if no rung is the fastest alone at any size: "“Naive” and “Fused” are the fastest at both sizes,
+    /// equal within 1 %". Returns `None` if no rung does all of the work at some size.
+    fn claim_of_ties(&self, everywhere: &str, among: &str) -> Option<String> {
+        let each: Vec<Vec<&str>> = self.problems().into_iter().map(|p| self.leaders(p, TIE)).collect();
+        let (first, others) = each.split_first().filter(|_| !each.iter().any(Vec::is_empty))?;
+        let at_all = first.iter().filter(|rung| others.iter().all(|other| other.contains(rung)));
+        let names: Vec<String> = at_all.map(|rung| quoted(self.runs[0], rung)).collect();
+        Some(match names.as_slice() {
+            [rest @ .., last] if !rest.is_empty() => {
+                format!("{} and {last} are the fastest{among} at {everywhere}, equal within 1 %", rest.join(", "))
+            }
+            _ => format!("The fastest rungs{among} are equal within 1 % at {everywhere}"),
         })
     }
 
@@ -180,7 +198,7 @@ impl<'a> Sweep<'a> {
         let best = at_largest.min_by(|a, b| a.2.total_cmp(&b.2)).map_or(String::new(), |(run, m, us)| {
             let shown = self.measure.text(self.value_of(run, m, us));
             let best = if self.measure.is_timed() { "is fastest with" } else { "takes the least with" };
-            format!("; at the largest size {} {best} {shown}", name(run, &m.rung))
+            format!("; at the largest size {} {best} {shown}", quoted(run, &m.rung))
         });
         let has_unit = !clean(&first.descriptor.axis.unit).is_empty();
         let from = if has_unit { size_number(first, low.size()) } else { size_label(first, low) };

@@ -294,12 +294,9 @@ impl<'a> Sweep<'a> {
     fn winners(&self, tie: f64) -> Vec<(&'a str, usize)> {
         let mut won: Vec<(&str, usize)> = Vec::new();
         for problem in self.problems() {
-            let at = self.lines.iter().flat_map(|l| l.points.iter().map(move |p| (l.rung, p)));
-            let at = at.filter(|(_, (size, m, _))| *size == problem.size() as f64 && !m.does_less());
-            let mut times: Vec<(&str, f64)> = at.map(|(rung, p)| (rung, self.cost(p))).collect();
-            times.sort_by(|a, b| a.1.total_cmp(&b.1));
-            let Some((rung, us)) = times.first().copied() else { continue };
-            if times.get(1).is_some_and(|next| next.1 <= us * tie) {
+            let ranked = self.ranked(problem);
+            let Some((rung, us)) = ranked.first().copied() else { continue };
+            if ranked.get(1).is_some_and(|next| next.1 <= us * tie) {
                 continue;
             }
             match won.iter_mut().find(|w| w.0 == rung) {
@@ -309,6 +306,22 @@ impl<'a> Sweep<'a> {
         }
         won.sort_by_key(|w| std::cmp::Reverse(w.1));
         won
+    }
+
+    /// Returns the rungs that do all of the work at a problem's size, each with its time or memory; the best rung comes first.
+    fn ranked(&self, problem: &Problem) -> Vec<(&'a str, f64)> {
+        let at = self.lines.iter().flat_map(|l| l.points.iter().map(move |p| (l.rung, p)));
+        let at = at.filter(|(_, (size, m, _))| *size == problem.size() as f64 && !m.does_less());
+        let mut costs: Vec<(&str, f64)> = at.map(|(rung, p)| (rung, self.cost(p))).collect();
+        costs.sort_by(|a, b| a.1.total_cmp(&b.1));
+        costs
+    }
+
+    /// Returns the rungs that take at most `tie` times as long as the fastest at a problem's size, the fastest first.
+    fn leaders(&self, problem: &Problem, tie: f64) -> Vec<&'a str> {
+        let ranked = self.ranked(problem);
+        let most = ranked.first().map_or(0.0, |best| best.1 * tie);
+        ranked.into_iter().take_while(|rung| rung.1 <= most).map(|rung| rung.0).collect()
     }
 
     /// Returns the indices of the points of a line that are not joined to their neighbours: for matrix products over sizes that double, the sizes with an

@@ -108,7 +108,7 @@ impl CublasLt {
         Ok(Self(Arc::new(LtHandle { libraries, device: device.0.clone(), raw: Mutex::new(raw), name })))
     }
 
-    /// Version of the library: (major, minor, patch).
+    /// Returns the version of the library: (major, minor, patch).
     #[must_use]
     pub fn version(&self) -> (u32, u32, u32) {
         version(self.0.libraries.lt.property).unwrap_or_default()
@@ -266,13 +266,13 @@ impl std::fmt::Debug for LtPlan {
 }
 
 impl LtPlan {
-    /// Bytes of workspace that the algorithm needs.
+    /// Returns the number of bytes of workspace that the algorithm needs.
     #[must_use]
     pub fn workspace_bytes(&self) -> usize {
         self.workspace_bytes
     }
 
-    /// The library's estimate of the number of waves: how many times the blocks fill the device.
+    /// Returns the library's estimate of the number of waves: how many times the blocks fill the device.
     #[must_use]
     pub fn waves(&self) -> f32 {
         self.waves

@@ -65,13 +65,13 @@ impl Cublas {
         Ok(cublas)
     }
 
-    /// Version of the library: (major, minor, patch).
+    /// Returns the version of the library: (major, minor, patch).
     #[must_use]
     pub fn version(&self) -> (u32, u32, u32) {
         version(self.libraries.calls.property).unwrap_or_default()
     }
 
-    /// Path of the library.
+    /// Returns the path of the library.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.libraries.file.path

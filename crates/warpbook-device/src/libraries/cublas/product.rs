@@ -166,7 +166,7 @@ mod tests {
         }
     }
 
-    /// Reference implementation of BLAS's gemm in column-major order.
+    /// Computes BLAS's gemm in column-major order, as a reference.
     fn column_major_gemm(p: &ColumnMajor, alpha: f32, first: &[f32], second: &[f32], beta: f32, c: &mut [f32]) {
         let [ld_first, ld_second, ld_c] = p.lds.map(|ld| ld as usize);
         let at = |x: &[f32], op, ld, i, j| if op == OP_T { x[i * ld + j] } else { x[j * ld + i] };

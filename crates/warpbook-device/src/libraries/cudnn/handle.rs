@@ -70,13 +70,13 @@ impl Cudnn {
         Ok(version(library.calls.property).unwrap_or_default())
     }
 
-    /// Version of the library: (major, minor, patch).
+    /// Returns the version of the library: (major, minor, patch).
     #[must_use]
     pub fn version(&self) -> (u32, u32, u32) {
         version(self.0.library.calls.property).unwrap_or_default()
     }
 
-    /// Path of the library.
+    /// Returns the path of the library.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.0.library.file.path

@@ -55,7 +55,7 @@ impl std::fmt::Debug for CudnnPlan {
 }
 
 impl CudnnPlan {
-    /// Bytes of workspace that the engine needs.
+    /// Returns the number of bytes of workspace that the engine needs.
     #[must_use]
     pub fn workspace_bytes(&self) -> u64 {
         self.built.workspace_bytes as u64
@@ -73,7 +73,7 @@ impl CudnnPlan {
         self.built.suggestion.words()
     }
 
-    /// Position among the heuristics' suggestions, from 1.
+    /// Returns the position among the heuristics' suggestions, from 1.
     #[must_use]
     pub fn rank(&self) -> usize {
         self.built.suggestion.rank

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-/// Kind of an [`Activity`].
+/// The type of work that an [`Activity`] did, with its size.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ActivityKind {
@@ -32,7 +32,7 @@ pub enum ActivityKind {
 }
 
 impl ActivityKind {
-    /// Number of bytes that a copy or a fill transferred.
+    /// Returns the number of bytes that a copy or a fill transferred.
     #[must_use]
     pub fn bytes(&self) -> Option<u64> {
         match self {
@@ -45,7 +45,7 @@ impl ActivityKind {
 /// An activity on a GPU: a kernel, a copy or a fill, with its start and duration.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Activity {
-    /// The kind of activity.
+    /// The type of work, with its size.
     pub kind: ActivityKind,
     /// A kernel's name without arguments and template arguments, or a description such as "copy to the device" or
     /// "fill".
@@ -65,7 +65,7 @@ pub struct Activity {
 }
 
 impl Activity {
-    /// Nanoseconds from the start of the recorder to the activity's end.
+    /// Returns the nanoseconds from the start of the recorder to the activity's end.
     #[must_use]
     pub fn end_ns(&self) -> u64 {
         self.start_ns.saturating_add(self.duration_ns)

@@ -103,13 +103,13 @@ impl Recorder {
         self.session.take()
     }
 
-    /// Path of the library.
+    /// Returns the path of the library.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.session.library().path
     }
 
-    /// Version of the library, such as 130001 for CUDA 13.0 or 26 for CUDA 12.9.
+    /// Returns the version of the library, such as 130001 for CUDA 13.0 or 26 for CUDA 12.9.
     #[must_use]
     pub fn version(&self) -> u32 {
         self.session.library().version

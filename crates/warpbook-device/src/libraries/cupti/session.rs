@@ -99,7 +99,7 @@ impl Cupti {
     }
 }
 
-/// Callback by which CUPTI requests an empty buffer.
+/// Gives CUPTI an empty buffer; CUPTI calls this function when it needs one.
 extern "C" fn requested(buffer: *mut *mut u8, size: *mut usize, most_records: *mut usize) {
     // SAFETY: the size of `BUFFER` is not zero, and CUPTI passes three pointers that may be written to. It drops records if it receives a null buffer.
     unsafe {
@@ -110,7 +110,7 @@ extern "C" fn requested(buffer: *mut *mut u8, size: *mut usize, most_records: *m
     }
 }
 
-/// Callback by which CUPTI returns a buffer.
+/// Reads a buffer that CUPTI returns; CUPTI calls this function.
 extern "C" fn completed(context: *mut c_void, stream: u32, buffer: *mut u8, _size: usize, valid: usize) {
     if buffer.is_null() {
         return;

@@ -140,25 +140,25 @@ impl Communicator {
         }
     }
 
-    /// Index of this rank.
+    /// Returns the index of this rank.
     #[must_use]
     pub fn rank(&self) -> usize {
         self.rank
     }
 
-    /// Number of ranks in the communicator.
+    /// Returns the number of ranks in the communicator.
     #[must_use]
     pub fn world(&self) -> usize {
         self.world
     }
 
-    /// Version of the library, such as 22803.
+    /// Returns the version of the library, such as 22803.
     #[must_use]
     pub fn version(&self) -> u32 {
         self.nccl.version.unsigned_abs()
     }
 
-    /// Path of the library.
+    /// Returns the path of the library.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.nccl.file.path

@@ -64,7 +64,7 @@ impl Communicator {
         }
     }
 
-    /// Number of windows that NCCL has created for this communicator.
+    /// Returns the number of windows that NCCL has created for this communicator.
     #[must_use]
     pub fn windows(&self) -> usize {
         self.windows.lock().unwrap_or_else(PoisonError::into_inner).len()

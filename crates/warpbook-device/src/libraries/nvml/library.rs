@@ -76,7 +76,7 @@ impl Nvml {
         (unsafe { calls.init?() } == 0).then_some(Self { calls, _file: file })
     }
 
-    /// Version of the kernel-mode driver.
+    /// Returns the version of the kernel-mode driver.
     pub fn driver_version(&self) -> Option<String> {
         let call = self.calls.driver_version?;
         let mut text = [0_u8; VERSION_BYTES];
@@ -97,7 +97,7 @@ impl Nvml {
 }
 
 impl Gpu {
-    /// Current frequency of a clock in MHz.
+    /// Returns the current frequency of a clock in MHz.
     pub fn clock(&self, clock: Clock) -> Option<u32> {
         let (call, mut mhz) = (self.nvml.calls.clock?, 0);
         // SAFETY: NVML returned the handle, and `mhz` is live.
@@ -105,7 +105,7 @@ impl Gpu {
         (status == 0).then_some(mhz)
     }
 
-    /// Current power draw in milliwatts.
+    /// Returns the current power draw in milliwatts.
     pub fn power(&self) -> Option<u32> {
         let (call, mut milliwatts) = (self.nvml.calls.power?, 0);
         // SAFETY: NVML returned the handle, and `milliwatts` is live.
@@ -113,7 +113,7 @@ impl Gpu {
         (status == 0).then_some(milliwatts)
     }
 
-    /// The power limit in force, in milliwatts: the lowest of all limits that apply.
+    /// Returns the power limit in force, in milliwatts: the lowest of all limits that apply.
     pub fn power_limit(&self) -> Option<u32> {
         let (call, mut milliwatts) = (self.nvml.calls.power_limit?, 0);
         // SAFETY: NVML returned the handle, and `milliwatts` is live.
@@ -121,7 +121,7 @@ impl Gpu {
         (status == 0).then_some(milliwatts)
     }
 
-    /// Current temperature of the die in degrees Celsius.
+    /// Returns the current temperature of the die in degrees Celsius.
     pub fn temperature(&self) -> Option<u32> {
         let (call, mut celsius) = (self.nvml.calls.temperature?, 0);
         // SAFETY: NVML returned the handle, and `celsius` is live.
@@ -129,7 +129,7 @@ impl Gpu {
         (status == 0).then_some(celsius)
     }
 
-    /// The reasons why the clocks are lowered, as bits of [`THROTTLING`] and others.
+    /// Returns the reasons why the clocks are lowered, as bits of [`THROTTLING`] and others.
     pub fn throttling(&self) -> Option<u64> {
         let (call, mut reasons) = (self.nvml.calls.throttling?, 0);
         // SAFETY: NVML returned the handle, and `reasons` is live.

@@ -12,7 +12,7 @@ use warpbook_record::ClockReport;
 /// followed by one.
 const INTERVAL: Duration = Duration::from_millis(20);
 
-/// Version of the kernel-mode driver.
+/// Returns the version of the kernel-mode driver.
 pub fn driver_version() -> Option<String> {
     Nvml::get()?.driver_version()
 }

@@ -75,25 +75,25 @@ impl Arena {
         Ok(Slice::new(self.memory.clone(), block.offset, block.bytes / size_of::<T>().max(1)))
     }
 
-    /// The plan of the arena; empty if it was created without one.
+    /// Returns the plan of the arena; empty if it was created without one.
     #[must_use]
     pub fn layout(&self) -> &ArenaLayout {
         &self.layout
     }
 
-    /// Size of the arena in bytes.
+    /// Returns the size of the arena in bytes.
     #[must_use]
     pub fn bytes(&self) -> usize {
         self.memory.bytes()
     }
 
-    /// Number of bytes in all slices, including the padding between them.
+    /// Returns the number of bytes in all slices, including the padding between them.
     #[must_use]
     pub fn used(&self) -> usize {
         self.room.lock().unwrap_or_else(PoisonError::into_inner).used
     }
 
-    /// Size in bytes of the largest slice that still fits.
+    /// Returns the size in bytes of the largest slice that still fits.
     #[must_use]
     pub fn left(&self) -> usize {
         self.room.lock().unwrap_or_else(PoisonError::into_inner).left()

@@ -27,7 +27,7 @@ pub struct Block {
 }
 
 impl Block {
-    /// Number of bytes that the array occupies: its size rounded up to a multiple of 256.
+    /// Returns the number of bytes that the array occupies: its size rounded up to a multiple of 256.
     fn room(&self) -> usize {
         self.bytes.div_ceil(ALIGNMENT).saturating_mul(ALIGNMENT)
     }
@@ -99,7 +99,7 @@ pub struct ArenaLayout {
 }
 
 impl ArenaLayout {
-    /// The arrays, in the order in which they were added to the plan.
+    /// Returns the arrays, in the order in which they were added to the plan.
     #[must_use]
     pub fn blocks(&self) -> &[Block] {
         &self.blocks
@@ -111,13 +111,13 @@ impl ArenaLayout {
         self.blocks.iter().find(|b| b.name == name)
     }
 
-    /// Size in bytes of an arena with this layout.
+    /// Returns the size in bytes of an arena with this layout.
     #[must_use]
     pub fn peak_bytes(&self) -> usize {
         self.blocks.iter().map(Block::end).max().unwrap_or(0)
     }
 
-    /// The largest sum of bytes in use at the same time, which is a lower bound on the size of any layout.
+    /// Returns the largest sum of bytes in use at the same time, which is a lower bound on the size of any layout.
     #[must_use]
     pub fn live_bytes(&self) -> usize {
         // The sum can increase only at the start of a lifetime, so checking those steps is enough.

@@ -43,7 +43,7 @@ pub struct PoolUse {
 }
 
 impl PoolUse {
-    /// Fragmentation: the share of free reserved bytes that are not in the largest free block; 0 if all free bytes are in one block.
+    /// Returns the fragmentation: the share of free reserved bytes that are not in the largest free block; 0 if all free bytes are in one block.
     #[must_use]
     pub fn fragmentation(&self) -> f64 {
         match self.reserved - self.allocated {
@@ -87,7 +87,7 @@ fn segment_for(block: u64) -> u64 {
 }
 
 impl PoolPlan {
-    /// Index of the set that holds a segment's free blocks. Separate sets keep small arrays out of large segments.
+    /// Returns the index of the set that holds a segment's free blocks. Separate sets keep small arrays out of large segments.
     fn class(&self, segment: usize) -> usize {
         let bytes: u64 = self.segments[segment].values().map(|b| b.bytes).sum();
         usize::from(bytes > SMALL_SEGMENT)

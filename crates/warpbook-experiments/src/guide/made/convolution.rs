@@ -1,6 +1,6 @@
 //! A convolution of images with two layouts: channel by channel, or pixel by pixel.
 
-use crate::guide::halves::PairWork;
+use crate::guide::pair::PairWork;
 use crate::guide::prepared::Arrays;
 use rayon::prelude::*;
 use warpbook_data::parallel::collect;

@@ -1,8 +1,8 @@
 //! A chain of operations that is compiled at run time.
 
 use crate::guide::expression::Expression;
-use crate::guide::halves::PairWork;
 use crate::guide::launch::queue;
+use crate::guide::pair::PairWork;
 use crate::guide::prepared::Arrays;
 use warpbook_lab::experiment::{Candidate, Details, on_gpu};
 use warpbook_lab::{Error, Result};
@@ -24,7 +24,7 @@ pub(in crate::guide) fn want(x: &[f32], _: &PairWork, _: u64) -> Vec<f64> {
     x.iter().map(|x| chain.as_ref().map_or(f64::NAN, |chain| chain.at(f64::from(*x)))).collect()
 }
 
-/// When the kernel of the chain is compiled.
+/// The state of the chain's kernel before a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::guide) enum Compiled {
     /// Every call compiles the kernel again.

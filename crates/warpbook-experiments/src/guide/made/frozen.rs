@@ -1,7 +1,7 @@
 //! Inference with a small network: one operation after another, or frozen, saved and loaded.
 
 use super::{failure, in_region};
-use crate::guide::halves::PairWork;
+use crate::guide::pair::PairWork;
 use crate::guide::prepared::Arrays;
 use std::cell::RefCell;
 use std::sync::atomic::{AtomicUsize, Ordering};

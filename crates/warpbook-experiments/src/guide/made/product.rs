@@ -1,6 +1,6 @@
 //! The matrix product in several data types, and with several inputs.
 
-use crate::guide::halves::PairWork;
+use crate::guide::pair::PairWork;
 use crate::guide::prepared::Arrays;
 use warpbook_data::parallel::collect;
 use warpbook_data::philox::gaussian;

@@ -1,7 +1,7 @@
 //! Training steps: with and without checkpointing, and with several ways of loading samples.
 
 use super::{failure, in_region};
-use crate::guide::halves::PairWork;
+use crate::guide::pair::PairWork;
 use crate::guide::prepared::Arrays;
 use std::cell::RefCell;
 use warpbook_data::Dataset;
@@ -161,7 +161,7 @@ fn place(arrays: &Arrays, on_gpu: bool, loader: Loader, precision: Precision) ->
     })
 }
 
-/// How a step of the deep network saves memory; the size of the pair is the parameter.
+/// A step's way of saving memory in the deep network; the size of the pair is its parameter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::guide) enum Saves {
     /// The step keeps the activations of the whole batch.

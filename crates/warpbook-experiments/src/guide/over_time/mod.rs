@@ -6,7 +6,7 @@ pub(super) mod memory;
 pub(super) mod power;
 
 use super::Pair;
-use super::halves::PairWork;
+use super::pair::PairWork;
 use warpbook_device::CudaDevice;
 use warpbook_lab::activity::Timelines;
 use warpbook_lab::{Error, Lab, Result};

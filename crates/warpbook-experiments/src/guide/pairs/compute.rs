@@ -2,10 +2,10 @@
 //! lesson 01, and the power of lesson 43.
 
 use super::{Pair, its_own};
-use crate::guide::halves::{PairDevice, PairWork};
 use crate::guide::made::training::{self, Saves};
 use crate::guide::made::{convolution, product};
 use crate::guide::over_time::power;
+use crate::guide::pair::{PairDevice, PairWork};
 use warpbook_nn::ops::Layout;
 use warpbook_nn::ops::conv2d::cuda::Method;
 use warpbook_record::{Dtype, Quantity};

@@ -1,9 +1,9 @@
 //! Pairs about many small kernels versus a few large ones: lesson 42.
 
 use super::{Pair, cpu, host, its_own, made, scattered};
-use crate::guide::halves::{PairDevice, PairWork, Program};
 use crate::guide::made::expression::{self, Compiled};
 use crate::guide::made::frozen::{self, Passes};
+use crate::guide::pair::{PairDevice, PairWork, Program};
 use warpbook_data::parallel::collect;
 use warpbook_kernels::guide as kernels;
 use warpbook_record::Quantity;

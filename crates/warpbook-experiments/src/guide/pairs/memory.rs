@@ -1,8 +1,8 @@
 //! Pairs about memory allocation: lesson 41.
 
 use super::{Pair, cpu, host, made, scattered};
-use crate::guide::halves::{PairWork, Program};
 use crate::guide::over_time::memory as over_time;
+use crate::guide::pair::{PairWork, Program};
 use warpbook_kernels::guide as kernels;
 use warpbook_record::Quantity;
 

@@ -8,7 +8,7 @@ mod transfers;
 mod waiting;
 
 use super::Pair;
-use super::halves::{CpuFunction, Half, How, Make, PairDevice, PairWork, Program};
+use super::pair::{CpuFunction, Half, How, Make, PairDevice, PairWork, Program};
 use warpbook_data::parallel::collect;
 
 /// All pairs of the guide.

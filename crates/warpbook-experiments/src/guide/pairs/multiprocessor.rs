@@ -1,7 +1,7 @@
 //! Pairs about cache lines, banks and warps: lessons 01 and 02.
 
 use super::{Pair, adding, cpu, cpus, doubled, kernel, made, one_each, one_for_four, one_for_two, scattered, small};
-use crate::guide::halves::PairWork;
+use crate::guide::pair::PairWork;
 use rayon::prelude::*;
 use std::sync::atomic::{AtomicU32, Ordering};
 use warpbook_data::parallel::collect;

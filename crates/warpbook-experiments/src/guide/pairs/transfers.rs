@@ -1,9 +1,9 @@
 //! Pairs about the link between host and device: lesson 40.
 
 use super::{Pair, cpu, cpus, host, its_own, made, same, scattered, small};
-use crate::guide::halves::{PairDevice, PairWork, Program};
 use crate::guide::made::training::{self, RESIDENT, from_host};
 use crate::guide::over_time::loading;
+use crate::guide::pair::{PairDevice, PairWork, Program};
 use rayon::prelude::*;
 use warpbook_kernels::guide as kernels;
 use warpbook_record::Quantity;

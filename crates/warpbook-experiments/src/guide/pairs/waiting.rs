@@ -1,7 +1,7 @@
 //! Pairs about latency and hiding it: lesson 43.
 
 use super::{Pair, cpu, kernel, made, one_each, scattered, small, up_to};
-use crate::guide::halves::PairWork;
+use crate::guide::pair::PairWork;
 use warpbook_data::parallel::collect;
 use warpbook_kernels::guide::{self as kernels, Walk};
 use warpbook_record::Quantity;

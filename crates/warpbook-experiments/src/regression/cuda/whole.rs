@@ -200,7 +200,7 @@ impl<'a> WholeDescent<'a> {
         Ok(Self { state, rung: rung.id.to_string(), plan, choice, placement })
     }
 
-    /// Queues the whole descent.
+    /// Queues all epochs.
     pub(super) fn queue(&self) -> warpbook_device::Result<()> {
         let state = &self.state;
         match &self.plan {

@@ -62,12 +62,12 @@ mod tests {
     #[test]
     fn a_comment_changes_nothing_and_a_statement_does() {
         let compiler = Compiler::new(None).unwrap_or_else(|e| panic!("{e}"));
-        let of = |body: &str| {
+        let code_of_body = |body: &str| {
             let text = format!("extern \"C\" __global__ void k(float* x)\n{{\n{body}\n}}\n");
             code(&compile(&compiler, ("t.cu", "k"), &text).unwrap().unwrap())
         };
-        assert_eq!(of(""), of("\n\n    // TODO\n"));
-        assert_ne!(of(""), of("x[0] = 1;"));
+        assert_eq!(code_of_body(""), code_of_body("\n\n    // TODO\n"));
+        assert_ne!(code_of_body(""), code_of_body("x[0] = 1;"));
     }
 
     #[test]

@@ -54,11 +54,6 @@ impl Arrays {
         Ok(self)
     }
 
-    /// Returns true if the kernel updates an array, so that a second launch has other inputs than the first.
-    pub(super) fn changes_its_inputs(&self) -> bool {
-        self.case.arguments().iter().any(|argument| matches!(argument.role, Role::Update { .. }))
-    }
-
     /// Queues copies and fills that give updated arrays their elements before a launch, and fill outputs with poison. Inputs and guard words stay as they are,
     /// so that a kernel that has written to them is still found.
     pub(super) fn restore(&self, stream: &Stream) -> Result<()> {

@@ -27,9 +27,9 @@ impl<'k> InTurn<'k> {
         self.both.iter().try_for_each(|arrays| arrays.restore(&self.stream))
     }
 
-    /// Launches the kernel so many times with each input, in turn.
-    fn launch(&self, times: u32) -> Result<()> {
-        (0..times).try_for_each(|_| self.both.iter().try_for_each(|arrays| arrays.launch(self.kernel, &self.stream)))
+    /// Launches the kernel once with each input. A sample has no further launches: they could find the result of an earlier one, and skip their work.
+    fn launch(&self) -> Result<()> {
+        self.both.iter().try_for_each(|arrays| arrays.launch(self.kernel, &self.stream))
     }
 
     /// Returns a sentence about the first error in the arrays that the last launch with each input has left; `None` if all of them are right.
@@ -47,7 +47,7 @@ impl<'k> InTurn<'k> {
     /// checks the arrays that the last sample has left. Returns the result of `samples`, or a sentence that says what is wrong.
     fn checked<T>(&self, samples: impl FnOnce() -> Result<T>) -> Result<std::result::Result<T, String>> {
         self.restore()?;
-        self.launch(1)?;
+        self.launch()?;
         if let Some(wrong) = self.wrong()? {
             return Ok(Err(wrong));
         }
@@ -59,9 +59,9 @@ impl<'k> InTurn<'k> {
     }
 }
 
-/// Times a kernel at the size of its time target. Launches alternate between two inputs, whose results are compared with the reference before timing. Before
-/// each sample outputs are poisoned, and updated arrays restored; after the last sample, its own results are compared, so that a kernel that does less once it
-/// is timed is wrong. Returns the median in microseconds, or a sentence that says what is wrong.
+/// Times a kernel at the size of its time target. A sample is one launch with each of two inputs, whose results are compared with the reference before timing.
+/// Before each sample outputs are poisoned, and updated arrays restored; after the last sample, its own results are compared, so that a kernel that does less
+/// once it is timed is wrong. Returns the median time of a launch in microseconds, or a sentence that says what is wrong.
 pub(in crate::exercise) fn time_on_gpu(
     device: &CudaDevice,
     bench: &Bench,
@@ -70,22 +70,10 @@ pub(in crate::exercise) fn time_on_gpu(
     seed: u64,
 ) -> Result<std::result::Result<f64, String>> {
     let turns = InTurn::new(device, kernel, |input| (task.case)(size, &mut Draw::new(seed, TIMED + input)))?;
-    // Returns the median time of a launch, if a sample has so many launches with each input.
-    let timed = |bench: &Bench, times: u32| -> Result<f64> {
-        let samples = bench.cuda(device, &turns.stream, None, Some(&mut || turns.restore()), || turns.launch(times))?;
-        Ok(samples.median_us() / f64::from(2 * times))
-    };
     turns.checked(|| {
-        let us = timed(&Bench { warmup: 1, samples: 1, ..bench.clone() }, 1)?;
-        // If the kernel updates an array, a second launch with the same input would begin with the result of the first.
-        let times = if turns.both[0].changes_its_inputs() { 1 } else { launches_of_a_sample(us, bench.batch_below_us) };
-        timed(bench, times)
+        let samples = bench.cuda(device, &turns.stream, None, Some(&mut || turns.restore()), || turns.launch())?;
+        Ok(samples.median_us() / 2.0)
     })
-}
-
-/// Returns the number of launches with each input that makes a sample twice as long as the threshold, if a launch takes `us` microseconds.
-fn launches_of_a_sample(us: f64, below_us: f64) -> u32 {
-    (below_us / us.max(0.1)).ceil().clamp(1.0, 500.0) as u32
 }
 
 #[cfg(test)]
@@ -120,7 +108,7 @@ mod tests {
         let samples = || {
             for _ in 0..5 {
                 turns.restore()?;
-                turns.launch(1)?;
+                turns.launch()?;
             }
             Ok(5)
         };
@@ -153,11 +141,9 @@ mod tests {
     }
 
     #[test]
-    fn a_sample_is_about_twice_as_long_as_the_threshold() {
-        let check = |us, expect| assert_eq!(launches_of_a_sample(us, 50.0), expect, "{us}");
-        check(200.0, 1);
-        check(38.0, 2);
-        check(10.0, 5);
-        check(0.0, 500);
+    fn no_launch_finds_the_result_of_an_earlier_one() {
+        // A lazy kernel computes `y` only where it finds poison. This one writes 0 where it would be lazy, so that a second launch with the same input in a
+        // sample would leave a wrong result.
+        assert_eq!(sampled("y[i] = __float_as_uint(y[i]) == ~0u ? 3 * x[i] : 0; z[i] += x[i];"), Ok(5));
     }
 }

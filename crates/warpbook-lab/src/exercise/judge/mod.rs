@@ -47,9 +47,9 @@ impl LikelyCause {
 pub struct WrongElement {
     /// Name of the case, such as "n = 1000".
     pub case: String,
-    /// Name of the array.
+    /// Name of the kernel's argument that holds the array.
     pub array: String,
-    /// Index of the element.
+    /// Index of the element in the array, from 0.
     pub index: usize,
     /// Value of the element, as text.
     pub got: String,
@@ -279,7 +279,7 @@ fn picture(case: &Case, ran: &Ran, array: &str) -> Option<Picture> {
     let (expected, tolerance) = case.arguments()[at].role.expected()?;
     let (after, expected) = (ran.after[at].as_ref()?.numbers(), expected.numbers());
     let is_right = after.iter().zip(&expected).map(|(got, expected)| tolerance.holds(*got, *expected)).collect();
-    Some(Picture::new(case, array, is_right, ran.touched[at].as_ref()?))
+    Some(Picture::new(case, array, is_right, ran.touched[at].as_ref()?).with_reads(case, &ran.touched))
 }
 
 /// Returns the name of an input that the launch changed.

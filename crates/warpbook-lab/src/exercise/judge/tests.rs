@@ -163,6 +163,23 @@ fn wrong_code_cannot_pass_and_gets_its_cause() {
 }
 
 #[test]
+fn a_picture_knows_how_often_each_element_of_an_input_was_read() {
+    let folder = folder();
+    let exercise = open(folder.path(), SCALE);
+    let runs = |body: &str| {
+        let picture = exercise.try_source(&kernel(body)).unwrap().picture.unwrap();
+        let [reads] = &picture.reads[..] else { panic!("{:?}", picture.reads) };
+        assert_eq!((&*picture.case, &*reads.array), ("n = 300", "x"));
+        reads.runs()
+    };
+    assert_eq!(runs(RIGHT), [(0..300, 1)]);
+    let one_block = "int i = threadIdx.x; if (i < n && blockIdx.x == 0) y[i] = 3 * x[i];";
+    assert_eq!(runs(one_block), [(0..64, 1), (64..300, 0)]);
+    let neighbours = "int i = blockIdx.x * blockDim.x + threadIdx.x; if (i + 1 < n) y[i] = x[i] + x[i + 1];";
+    assert_eq!(runs(neighbours), [(0..1, 1), (1..299, 2), (299..300, 1)]);
+}
+
+#[test]
 fn what_is_kept_from_launch_to_launch_does_not_help() {
     let folder = folder();
     let exercise = open(folder.path(), SCALE);
@@ -227,9 +244,9 @@ fn the_same_seed_gives_the_same_verdict_and_another_other_inputs() {
     let folder = folder();
     let exercise = open(folder.path(), SCALE);
     let source = kernel("int i = blockIdx.x * blockDim.x + threadIdx.x;\nif (i < n) y[i] = 5 * x[i];");
-    let of = |seed| exercise.try_seeded(&source, seed).unwrap().sentence;
-    assert_eq!(of(7), of(7));
-    assert_ne!(of(7), of(8));
+    let sentence = |seed| exercise.try_seeded(&source, seed).unwrap().sentence;
+    assert_eq!(sentence(7), sentence(7));
+    assert_ne!(sentence(7), sentence(8));
 }
 
 #[test]

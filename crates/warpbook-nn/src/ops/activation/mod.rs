@@ -18,7 +18,7 @@ pub enum Activation {
 }
 
 impl Activation {
-    /// The array that the backward pass reads in addition to dy.
+    /// Returns the array that the backward pass reads in addition to dy.
     #[must_use]
     pub fn keeps(self) -> Kept {
         match self {

@@ -20,7 +20,7 @@ const FLIP_ALTERNATING: u32 = 3;
 /// Number of blocks of 256 threads that fit on a multiprocessor.
 const BLOCKS_PER_MULTIPROCESSOR: u32 = 8;
 
-/// Number of blocks that share an image of `len` elements: at most `room`, and so few that each block has at least one element.
+/// Returns the number of blocks that share an image of `len` elements: at most `room`, and so few that each block has at least one element.
 fn shared_by(len: usize, threads: usize, room: u32) -> u32 {
     let most = u16::try_from(len.div_ceil(threads)).unwrap_or(u16::MAX);
     room.clamp(1, u32::from(most).max(1))

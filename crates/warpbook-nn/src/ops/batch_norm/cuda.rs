@@ -63,12 +63,12 @@ const TILE: u32 = 256;
 /// Largest number of blocks that share the rows of 256 channels: about three for each of an H200's 132 SMs.
 const MOST_CHUNKS: usize = 384;
 
-/// Smallest number of rows that a block sums, unless there are fewer.
+/// Returns the smallest number of rows that a block sums, unless there are fewer.
 fn least_rows(layout: Layout) -> usize {
     if layout == Layout::Nhwc { 64 } else { 256 }
 }
 
-/// Number of rows that a block sums. It depends on the number of rows and the layout, so that every device adds in the same order.
+/// Returns the number of rows that a block sums. It depends on the number of rows and the layout, so that every device adds in the same order.
 fn chunk(rows: usize, layout: Layout) -> usize {
     rows.div_ceil(MOST_CHUNKS).max(least_rows(layout))
 }
@@ -86,7 +86,7 @@ impl Normalisation {
         Ok(Self { dtype, layout, sums, totals, statistics, inverse, normalise, lines, backward })
     }
 
-    /// Number of elements of [`NormWorkspace::sums`]. It is enough for every smaller number of rows, too.
+    /// Returns the number of elements of [`NormWorkspace::sums`]. It is enough for every smaller number of rows, too.
     #[must_use]
     pub fn sums_len(b: &BatchNorm) -> usize {
         // This is not the number of chunks: fewer rows can have more chunks, as in the last batch of an epoch. NCHW never has more chunks than NHWC.
@@ -146,13 +146,13 @@ impl Normalisation {
         Ok((NormShape { rows, chunk: rows, ..s }, across.totals))
     }
 
-    /// Launch with one block for each chunk of rows and each channel, or each [`TILE`] channels in NHWC.
+    /// Returns the launch with one block for each chunk of rows and each channel, or each [`TILE`] channels in NHWC.
     fn sums_shape(&self, kernel: &Kernel, s: NormShape) -> Launch {
         let across = if self.layout == Layout::Nchw { s.channels } else { s.channels.div_ceil(TILE) };
         Launch { grid: [s.rows.div_ceil(s.chunk).saturating_mul(across), 1, 1], ..kernel.shape(1) }
     }
 
-    /// Launch of a resident grid over the elements; in NHWC each [`TILE`] channels get the same number of blocks, at least one.
+    /// Returns the launch of a resident grid over the elements; in NHWC each [`TILE`] channels get the same number of blocks, at least one.
     fn elements_shape(&self, kernel: &Kernel, s: NormShape) -> Launch {
         let shape = kernel.shape(s.elements());
         let tiles = if self.layout == Layout::Nchw { 1 } else { s.channels.div_ceil(TILE) };

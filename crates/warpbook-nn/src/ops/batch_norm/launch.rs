@@ -30,7 +30,7 @@ impl NormShape {
         u64::from(self.rows) * u64::from(self.channels)
     }
 
-    /// Number of threads of a kernel that adds up chunks: 32 for each channel.
+    /// Returns the number of threads of a kernel that adds up chunks: 32 for each channel.
     fn adders(self) -> u64 {
         32 * u64::from(self.channels)
     }

@@ -9,7 +9,7 @@ use rayon::prelude::*;
 use warpbook_data::parallel::{self, chunks};
 use warpbook_gemm::cpu::{Operands, blocked};
 
-/// Number of rows of an unrolled block, which has 512 KiB, or more if packing the weight would otherwise dominate.
+/// Returns the number of rows of an unrolled block, which has 512 KiB, or more if packing the weight would otherwise dominate.
 fn block_rows(window: usize) -> usize {
     const ELEMENTS: usize = 128 * 1024;
     const STEP: usize = 120;
@@ -127,7 +127,7 @@ fn narrow(filters: usize, window: usize) -> bool {
     computed(window, filters) < computed(filters, window)
 }
 
-/// Largest number of partial sums of a weight gradient: as many as fit into 16 MiB, but at least 8 and at most 32.
+/// Returns the largest number of partial sums of a weight gradient: as many as fit into 16 MiB, but at least 8 and at most 32.
 fn partial_sums(weight: usize) -> usize {
     (4 * 1024 * 1024 / weight).clamp(8, 32)
 }
@@ -145,7 +145,7 @@ fn add_up(partial: &[f32], out: &mut [f32]) {
     });
 }
 
-/// Operands of C = A B with contiguous matrices.
+/// Returns the operands of C = A B with contiguous matrices.
 fn product<'a>(a: &'a [f32], b: &'a [f32], [m, n, k]: [usize; 3]) -> Operands<'a> {
     Operands { a, b, m, n, k, lda: k, ldb: n, ldc: n, trans_a: false, trans_b: false, alpha: 1.0, beta: 0.0 }
 }

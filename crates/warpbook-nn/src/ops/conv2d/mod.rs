@@ -35,7 +35,7 @@ pub struct Geometry {
 }
 
 impl Geometry {
-    /// Height and width of the output, floor((size + 2 padding - kernel) / stride) + 1.
+    /// Returns the height and the width of the output, floor((size + 2 padding - kernel) / stride) + 1.
     ///
     /// # Errors
     /// If a size is zero, the kernel is larger than the padded image, or a padded side is 2^31 or longer.
@@ -46,7 +46,8 @@ impl Geometry {
         Ok((vertical.output(OP, "height")?, horizontal.output(OP, "width")?))
     }
 
-    /// Floating-point operations of the forward pass without the bias, two per product. Each of the two gradients needs the same number.
+    /// Returns the number of floating-point operations of the forward pass without the bias, two per product. Each of the two gradients needs the same
+    /// number.
     ///
     /// # Errors
     /// The same errors as [`Geometry::output`].
@@ -56,19 +57,19 @@ impl Geometry {
         Ok((products as u64).saturating_mul(2))
     }
 
-    /// Number of elements of x.
+    /// Returns the number of elements of x.
     #[must_use]
     pub fn input_len(&self) -> usize {
         elements(&[self.batch, self.height, self.width, self.channels])
     }
 
-    /// Number of elements of the weight.
+    /// Returns the number of elements of the weight.
     #[must_use]
     pub fn weight_len(&self) -> usize {
         elements(&[self.filters, self.window()])
     }
 
-    /// Number of elements of y.
+    /// Returns the number of elements of y.
     ///
     /// # Errors
     /// The same errors as [`Geometry::output`].
@@ -77,7 +78,7 @@ impl Geometry {
         Ok(elements(&[self.batch, oh, ow, self.filters]))
     }
 
-    /// Number of elements of one filter, `[kh][kw][channels]`.
+    /// Returns the number of elements of one filter, `[kh][kw][channels]`.
     pub(crate) fn window(&self) -> usize {
         elements(&[self.kernel[0], self.kernel[1], self.channels])
     }

@@ -28,7 +28,7 @@ impl WindowPositions {
         Self { axes: geometry.axes(), channels: geometry.channels, oh, ow, len: geometry.window() }
     }
 
-    /// The pieces of a window that lie inside its image; `pixel` is the output pixel, counted over all images.
+    /// Returns the pieces of a window that lie inside its image; `pixel` is the output pixel, counted over all images.
     #[inline]
     fn runs(self, pixel: usize) -> impl Iterator<Item = Run> {
         let Self { axes: [vertical, horizontal], channels, oh, ow, .. } = self;

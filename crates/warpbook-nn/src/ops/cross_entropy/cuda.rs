@@ -115,7 +115,7 @@ impl LossKernels {
         Ok(Self { dtype, rows, mean: LossSum::LastBlock(device.zeros(1)?.range(..)) })
     }
 
-    /// Number of elements of each array of the workspace.
+    /// Returns the number of elements of each array of the workspace.
     #[must_use]
     pub fn blocks(batch: usize) -> usize {
         batch.div_ceil(ROWS)

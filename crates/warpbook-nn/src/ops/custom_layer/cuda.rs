@@ -52,7 +52,7 @@ pub struct Gradients {
 }
 
 impl Gradients {
-    /// Gradients that the kernels write directly.
+    /// Returns the gradients that the kernels write directly.
     fn written(totals: Vec<Slice<f32>>) -> Self {
         Self { shares: totals.clone(), totals, sums: Vec::new() }
     }
@@ -72,13 +72,13 @@ impl OwnKernels {
         Ok(Self { layer: layer.clone(), input, layout, dtype, forward, backward })
     }
 
-    /// Sizes for a batch.
+    /// Returns the sizes for a batch.
     #[must_use]
     pub fn sizes(&self, batch: usize) -> OwnSizes {
         OwnSizes::new(&self.layer, self.input, batch, self.layout)
     }
 
-    /// Compiler and device statistics of `forward` and `backward`.
+    /// Returns the compiler's and the device's statistics of `forward` and `backward`.
     #[must_use]
     pub fn stats(&self) -> [&KernelStats; 2] {
         [self.forward.stats(), self.backward.stats()]

@@ -8,7 +8,7 @@ use warpbook_record::{Dtype, KernelSpec, KernelStats};
 /// Names of the kernels.
 const ENTRIES: [&str; 2] = ["forward", "backward"];
 
-/// The kernels' specs for an element type and these sizes.
+/// Returns the kernels' specs for an element type and these sizes.
 pub(crate) fn specs(layer: &OwnLayer, sizes: &OwnSizes, dtype: Dtype) -> [KernelSpec; 2] {
     let form = OwnForm {
         dtype,

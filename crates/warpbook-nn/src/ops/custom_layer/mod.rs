@@ -82,7 +82,7 @@ const MOST_ELEMENTS: usize = 1 << 24;
 /// Names that parameters must not have, because the kernels already use them.
 const TAKEN: [&str; 6] = ["x", "y", "dy", "dx", "n", "T"];
 
-/// How a layer's kernels are divided into blocks.
+/// The division of a layer's kernels into blocks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum Blocks {
     /// One thread per element.
@@ -106,7 +106,7 @@ pub struct OwnParameter {
 }
 
 impl OwnParameter {
-    /// Number of elements, at most `usize::MAX`.
+    /// Returns the number of elements, at most `usize::MAX`.
     #[must_use]
     pub fn len(&self) -> usize {
         self.shape.iter().fold(1, |all, s| all.saturating_mul(*s))
@@ -207,25 +207,25 @@ impl OwnLayer {
         self.with(|d| d.cpu = Some(CpuBody::new(forward, backward)))
     }
 
-    /// Base of the layer's names in networks and messages.
+    /// Returns the base of the layer's names in networks and messages.
     #[must_use]
     pub fn name(&self) -> &str {
         &self.0.name
     }
 
-    /// CUDA source of the kernels, as passed to [`OwnLayer::new`].
+    /// Returns the CUDA source of the kernels, as passed to [`OwnLayer::new`].
     #[must_use]
     pub fn source(&self) -> &str {
         &self.0.source
     }
 
-    /// Parameters, in the order of declaration.
+    /// Returns the parameters, in the order of declaration.
     #[must_use]
     pub fn parameters(&self) -> &[OwnParameter] {
         &self.0.parameters
     }
 
-    /// Division of the kernels into blocks.
+    /// Returns the division of the kernels into blocks.
     #[must_use]
     pub fn blocks(&self) -> Blocks {
         self.0.blocks
@@ -237,13 +237,13 @@ impl OwnLayer {
         self.0.cpu.is_some()
     }
 
-    /// Shape of the output for an input of this shape.
+    /// Returns the shape of the output for an input of this shape.
     #[must_use]
     pub fn output_of(&self, input: Shape) -> Shape {
         self.0.output.unwrap_or(input)
     }
 
-    /// Declarations of the parameters and their gradients in the kernels: `const float* beta`, `float* dbeta`.
+    /// Returns the declarations of the parameters and their gradients in the kernels: `const float* beta`, `float* dbeta`.
     fn arguments(&self) -> [String; 2] {
         ["const float* ", "float* d"].map(|before| {
             let argument = |p: &OwnParameter| format!("{before}{}, ", p.name);
@@ -251,7 +251,7 @@ impl OwnLayer {
         })
     }
 
-    /// Signatures of the kernels.
+    /// Returns the signatures of the kernels.
     #[must_use]
     pub fn signatures(&self) -> [String; 2] {
         let [read, written] = self.arguments();
@@ -261,7 +261,7 @@ impl OwnLayer {
         ]
     }
 
-    /// Range of the uniform inputs with which the layer is checked; `None` for standard Gaussian.
+    /// Returns the range of the uniform inputs with which the layer is checked; `None` for standard Gaussian.
     #[must_use]
     pub fn input_range(&self) -> Option<[f32; 2]> {
         self.0.inputs

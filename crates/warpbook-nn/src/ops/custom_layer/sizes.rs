@@ -17,7 +17,7 @@ pub struct OwnSizes {
     pub layout: Layout,
 }
 
-/// Index of an element in an array of samples of this shape.
+/// Returns the index of an element in an array of samples of this shape.
 fn element(shape: Shape, layout: Layout, [n, c, row, column]: [usize; 4]) -> usize {
     let [channels, height, width] = shape.sides();
     match layout {
@@ -27,37 +27,37 @@ fn element(shape: Shape, layout: Layout, [n, c, row, column]: [usize; 4]) -> usi
 }
 
 impl OwnSizes {
-    /// Sizes of a layer for a batch of inputs of this shape.
+    /// Returns the sizes of a layer for a batch of inputs of this shape.
     #[must_use]
     pub fn new(layer: &OwnLayer, input: Shape, batch: usize, layout: Layout) -> Self {
         Self { batch, input, output: layer.output_of(input), layout }
     }
 
-    /// Index in x and dx of the element with this sample, channel, row and column.
+    /// Returns the index in x and dx of the element with this sample, channel, row and column.
     #[must_use]
     pub fn index(&self, n: usize, channel: usize, row: usize, column: usize) -> usize {
         element(self.input, self.layout, [n, channel, row, column])
     }
 
-    /// Index in y and dy of the element with this sample, channel, row and column.
+    /// Returns the index in y and dy of the element with this sample, channel, row and column.
     #[must_use]
     pub fn out_index(&self, n: usize, channel: usize, row: usize, column: usize) -> usize {
         element(self.output, self.layout, [n, channel, row, column])
     }
 
-    /// Number of elements of x.
+    /// Returns the number of elements of x.
     #[must_use]
     pub fn inputs(&self) -> usize {
         self.batch * self.input.elements()
     }
 
-    /// Number of elements of y.
+    /// Returns the number of elements of y.
     #[must_use]
     pub fn outputs(&self) -> usize {
         self.batch * self.output.elements()
     }
 
-    /// Number of blocks of a backward pass that each write a share of the parameters' gradients, which is also the number of rows of
+    /// Returns the number of blocks of a backward pass that each write a share of the parameters' gradients, which is also the number of rows of
     /// those arrays; 1 if there is nothing to add.
     #[must_use]
     pub fn rows(&self, layer: &OwnLayer) -> usize {
@@ -68,7 +68,7 @@ impl OwnSizes {
         }
     }
 
-    /// Range of each parameter's rows in one f32 array that holds all of them, starting at multiples of 64 elements, and the array's
+    /// Returns the range of each parameter's rows in one f32 array that holds all of them, starting at multiples of 64 elements, and the array's
     /// length. Empty if the kernels write the gradients themselves.
     pub(crate) fn shares(&self, layer: &OwnLayer) -> (Vec<std::ops::Range<usize>>, usize) {
         let rows = self.rows(layer);

@@ -24,19 +24,19 @@ pub struct Dropout {
 }
 
 impl Dropout {
-    /// Smallest random word that keeps an element: floor(p 2^32).
+    /// Returns the smallest random word that keeps an element: floor(p 2^32).
     #[must_use]
     pub fn threshold(&self) -> u32 {
         (f64::from(self.probability) * 4_294_967_296.0) as u32
     }
 
-    /// Factor of kept elements, 1 / (1 - p).
+    /// Returns the factor of kept elements, 1 / (1 - p).
     #[must_use]
     pub fn scale(&self) -> f32 {
         (1.0 / (1.0 - f64::from(self.probability))) as f32
     }
 
-    /// The last two words of every counter of this layer and step; the first two are i / 4 for element i.
+    /// Returns the last two words of every counter of this layer and step; the first two are i / 4 for element i.
     #[must_use]
     pub fn counter(&self) -> [u32; 2] {
         const NAME: u32 = 0x6472_6f70;

@@ -73,7 +73,7 @@ impl Linear {
         })
     }
 
-    /// Bytes of workspace that the largest pass needs.
+    /// Returns the number of bytes of workspace that the largest pass needs.
     #[must_use]
     pub fn workspace_bytes(&self) -> u64 {
         let (forward, relu) = &self.forward;
@@ -200,7 +200,7 @@ fn no_bias() -> Error {
     Error::Unsupported { what: "linear: a bias gradient".into(), why }
 }
 
-/// The type in which elements are stored in memory: f32 for tf32, and `dtype` for the others.
+/// Returns the type in which elements are stored in memory: f32 for tf32, and `dtype` for the others.
 pub(crate) fn stored(dtype: Dtype) -> Dtype {
     if dtype == Dtype::Tf32 { Dtype::F32 } else { dtype }
 }

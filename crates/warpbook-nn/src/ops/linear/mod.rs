@@ -19,7 +19,8 @@ pub struct Sizes {
 }
 
 impl Sizes {
-    /// Floating-point operations of the forward pass without the bias; each of the two gradients needs the same number.
+    /// Returns the number of floating-point operations of the forward pass without the bias; each of the two gradients
+    /// needs the same number.
     #[must_use]
     pub fn flops(&self) -> u64 {
         (super::error::elements(&[self.batch, self.inputs, self.outputs]) as u64).saturating_mul(2)

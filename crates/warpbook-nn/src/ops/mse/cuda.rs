@@ -39,7 +39,7 @@ impl SquaredErrorKernels {
         Ok(Self { dtype, squares, mean: LossSum::LastBlock(device.zeros(1)?.range(..)) })
     }
 
-    /// Number of elements of the workspace for `n` outputs.
+    /// Returns the number of elements of the workspace for `n` outputs.
     #[must_use]
     pub fn blocks(&self, n: usize) -> usize {
         self.squares.shape(n as u64).grid[0] as usize

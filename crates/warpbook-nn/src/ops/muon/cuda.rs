@@ -71,7 +71,7 @@ pub(super) struct MuonBlocks {
     pub whole: u32,
 }
 
-/// The table of filters, the numbers of blocks, and the lengths of directions and workspace.
+/// Returns the table of filters, the numbers of blocks, and the lengths of directions and workspace.
 fn table(places: &[FilterPlace], group: usize, chunk: usize) -> OpResult<(Vec<u32>, MuonBlocks, [usize; 2])> {
     let check = Check(OP);
     let (mut words, mut blocks) = (Vec::with_capacity(places.len() * FILTER_WORDS), MuonBlocks::default());

@@ -3,14 +3,14 @@
 use crate::ops::error::{Check, Result};
 use warpbook_data::parallel::{CHUNK, chunks, sum};
 
-/// Euclidean norm of all gradients together, summed in f64 in the order of the arrays.
+/// Returns the Euclidean norm of all gradients together, summed in f64 in the order of the arrays.
 #[must_use]
 pub fn global_norm(gradients: &[&[f32]]) -> f64 {
     let squares = |g: &&[f32]| sum(g.len(), |range| g[range].iter().map(|v| f64::from(*v).powi(2)).sum());
     gradients.iter().map(squares).sum::<f64>().sqrt()
 }
 
-/// The factor that reduces gradients of this norm to at most `max_norm`: min(1, `max_norm` / (norm + 1e-6)). NaN if the norm is
+/// Returns the factor that reduces gradients of this norm to at most `max_norm`: min(1, `max_norm` / (norm + 1e-6)). NaN if the norm is
 /// NaN.
 ///
 /// # Errors

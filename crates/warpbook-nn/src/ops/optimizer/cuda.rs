@@ -135,7 +135,7 @@ impl Norm {
         Ok(Self { squares: dtypes.iter().map(squares).collect::<Result<_>>()?, norm })
     }
 
-    /// Number of elements of the workspace for arrays with this many gradients, in the order of their types.
+    /// Returns the number of elements of the workspace for arrays with this many gradients, in the order of their types.
     #[must_use]
     pub fn blocks(&self, lengths: &[usize]) -> usize {
         self.squares.iter().zip(lengths).map(|((_, kernel), n)| blocks(kernel, *n)).sum()
@@ -186,7 +186,7 @@ impl Norm {
     }
 }
 
-/// Number of blocks of the first level over `n` gradients.
+/// Returns the number of blocks of the first level over `n` gradients.
 pub(super) fn blocks(kernel: &Kernel, n: usize) -> usize {
     warpbook_kernels::nn::parts(kernel.tile(), n as u64) as usize
 }

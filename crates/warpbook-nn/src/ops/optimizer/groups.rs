@@ -64,7 +64,7 @@ pub struct Rule {
 }
 
 impl Rule {
-    /// Momentum, weight decay, and true for Nesterov's momentum.
+    /// Returns the momentum, the weight decay, and true for Nesterov's momentum.
     pub(crate) fn numbers(&self) -> (f64, f64, bool) {
         match self.optimizer {
             Optimizer::Sgd { momentum, nesterov, weight_decay } => (momentum, weight_decay, nesterov),
@@ -125,7 +125,7 @@ impl Grouped {
         Ok(Some(Self { rules, of: rule_of }))
     }
 
-    /// Number of operations at the start of the network whose trained parameters all have rates that stay 0 from this schedule time on; 0 if
+    /// Returns the number of operations at the start of the network whose trained parameters all have rates that stay 0 from this schedule time on; 0 if
     /// none of these operations has trained parameters. Parameters of Muon never count as settled, because Muon rescales weights even if the
     /// rate is 0.
     #[must_use]
@@ -138,7 +138,7 @@ impl Grouped {
         if network.nodes()[..settled].iter().any(had_rules) { settled } else { 0 }
     }
 
-    /// Learning rates of a step, one per rule. `rate` is the recipe's rate at the step, `first` its initial rate, and `time` the schedule's
+    /// Returns the learning rates of a step, one per rule. `rate` is the recipe's rate at the step, `first` its initial rate, and `time` the schedule's
     /// time.
     ///
     /// # Errors

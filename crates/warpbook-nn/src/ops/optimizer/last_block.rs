@@ -126,7 +126,7 @@ impl NormAndVerdict {
         Ok(Self { dtype, squares, arrived: device.zeros(1)?.range(..) })
     }
 
-    /// Number of elements of the workspace for these numbers of f32 gradients and of rounded gradients.
+    /// Returns the number of elements of the workspace for these numbers of f32 gradients and of rounded gradients.
     pub fn blocks(&self, lengths: [usize; 2]) -> usize {
         lengths.map(|n| blocks(&self.squares, n)).iter().sum::<usize>().max(1)
     }
@@ -176,7 +176,7 @@ pub(crate) struct PartialSquares {
 }
 
 impl PartialSquares {
-    /// Number of sums for these numbers of f32 gradients and of rounded gradients.
+    /// Returns the number of sums for these numbers of f32 gradients and of rounded gradients.
     pub fn blocks(&self, lengths: [usize; 2]) -> usize {
         blocks(&self.exact, lengths[0]) + blocks(&self.rounded, lengths[1])
     }

@@ -66,7 +66,7 @@ impl Optimizer {
         Self::AdamW { betas: [0.9, 0.999], epsilon: 1e-8, weight_decay: 0.01 }
     }
 
-    /// Display name: SGD, Adam or AdamW.
+    /// Returns the display name: SGD, Adam or AdamW.
     #[must_use]
     pub fn name(&self) -> &'static str {
         match self {
@@ -76,7 +76,7 @@ impl Optimizer {
         }
     }
 
-    /// Number of arrays of the parameter's length that are kept between steps, initially zero. SGD keeps none or its momentum; Adam keeps
+    /// Returns the number of arrays of the parameter's length that are kept between steps, initially zero. SGD keeps none or its momentum; Adam keeps
     /// the means of the gradients and of their squares.
     #[must_use]
     pub fn state_slots(&self) -> usize {

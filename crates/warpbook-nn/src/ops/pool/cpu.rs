@@ -21,7 +21,7 @@ impl Walk {
         Self { axes: g.axes(), channels: g.channels, oh, ow }
     }
 
-    /// The elements of an output's window that lie in the image, for the output at (row, column): their indices in the window, and the
+    /// Returns the elements of an output's window that lie in the image, for the output at (row, column): their indices in the window, and the
     /// indices in the image at which their channels begin.
     fn window(self, row: usize, column: usize) -> impl Iterator<Item = (usize, usize)> {
         let Self { axes: [vertical, horizontal], channels, .. } = self;

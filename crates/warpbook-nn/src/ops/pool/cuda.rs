@@ -19,7 +19,7 @@ pub struct Pooling {
     average: [Kernel; 2],
 }
 
-/// Number of elements in 16 bytes.
+/// Returns the number of elements in 16 bytes.
 fn group(dtype: Dtype) -> usize {
     16 / dtype.bytes() as usize
 }
@@ -46,7 +46,7 @@ impl Pooling {
         layout == Layout::Nhwc && adjacent && g.channels.is_multiple_of(group(dtype))
     }
 
-    /// The kernels for adjacent windows, if arrays and index are aligned.
+    /// Returns the kernels for adjacent windows, if arrays and index are aligned.
     fn adjacent(&self, g: &PoolGeometry, arrays: [&DeviceArray; 2], index: &Slice<u8>) -> Option<&[Kernel; 2]> {
         let fits = Self::masks(g, self.dtype, Layout::Nhwc)
             && arrays.iter().all(|a| a.address().is_aligned(16))

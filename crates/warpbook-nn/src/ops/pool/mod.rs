@@ -31,7 +31,7 @@ pub struct PoolGeometry {
 }
 
 impl PoolGeometry {
-    /// Height and width of the output, floor((side + 2 padding - size) / stride) + 1.
+    /// Returns the height and the width of the output, floor((side + 2 padding - size) / stride) + 1.
     ///
     /// # Errors
     /// If a size is zero, a window is larger than the padded image, or the padding is more than half a window.
@@ -45,13 +45,13 @@ impl PoolGeometry {
         Ok((vertical.output(OP, "height")?, horizontal.output(OP, "width")?))
     }
 
-    /// Number of elements of x.
+    /// Returns the number of elements of x.
     #[must_use]
     pub fn input_len(&self) -> usize {
         elements(&[self.batch, self.height, self.width, self.channels])
     }
 
-    /// Number of elements of y.
+    /// Returns the number of elements of y.
     ///
     /// # Errors
     /// The same errors as [`PoolGeometry::output`].

@@ -158,19 +158,19 @@ impl CpuEngine {
         })
     }
 
-    /// The network with its layers and parameters.
+    /// Returns the network with its layers and parameters.
     #[must_use]
     pub fn network(&self) -> &Network {
         &self.network
     }
 
-    /// Largest number of samples of a batch.
+    /// Returns the largest number of samples of a batch.
     #[must_use]
     pub fn batch(&self) -> usize {
         self.batch
     }
 
-    /// Largest number of bytes so far of weights, gradients, the optimiser's state, and activations with their gradients.
+    /// Returns the largest number of bytes so far of weights, gradients, the optimiser's state, and activations with their gradients.
     #[must_use]
     pub fn bytes(&self) -> u64 {
         self.most_bytes.max(self.held_bytes())
@@ -189,7 +189,7 @@ impl CpuEngine {
         (4 * floats + self.kept.iter().map(kept).sum::<usize>()) as u64
     }
 
-    /// Memory for the next batch of `n` samples: f32 `[n][height][width][channels]`, or `[n][features]`.
+    /// Returns the memory for the next batch of `n` samples: f32 `[n][height][width][channels]`, or `[n][features]`.
     ///
     /// # Panics
     /// If `n` exceeds the engine's batch.
@@ -198,13 +198,13 @@ impl CpuEngine {
         &mut self.values[0][..len]
     }
 
-    /// Outputs of the first `n` samples in the last pass.
+    /// Returns the outputs of the first `n` samples in the last pass.
     #[must_use]
     pub fn outputs(&self, n: usize) -> &[f32] {
         &self.values[self.values.len() - 1][..self.network.output().elements() * n]
     }
 
-    /// Gradient of the output of an operation such as `conv1`, for the first `n` samples of the last backward pass, times its scale: f32
+    /// Returns the gradient of the output of an operation such as `conv1`, for the first `n` samples of the last backward pass, times its scale: f32
     /// `[n][height][width][channels]`, or `[n][features]`. `None` if the network has no such operation, or if the gradient is inside a segment
     /// and therefore not kept ([`Network::checkpointed`]).
     ///
@@ -264,7 +264,7 @@ impl CpuEngine {
         Ok(())
     }
 
-    /// All gradients, so that the caller can overwrite them.
+    /// Returns all gradients, so that the caller can overwrite them.
     pub(super) fn gradients_mut(&mut self) -> &mut [Vec<f32>] {
         &mut self.gradients
     }

@@ -230,7 +230,7 @@ impl CpuEngine {
         Ok(())
     }
 
-    /// Index of a value's first element in the global batch's value.
+    /// Returns the index of a value's first element in the global batch's value.
     fn first_element(&self, value: Shape) -> u64 {
         (self.part.first * value.elements()) as u64
     }
@@ -243,7 +243,7 @@ impl CpuEngine {
         node.params.get(1).map(|id| &self.weights[*id][..])
     }
 
-    /// A node's dropout in this pass; `None` in inference.
+    /// Returns a node's dropout in this pass; `None` in inference.
     fn dropout(&self, node: &Node) -> Option<Dropout> {
         match (node.op, self.mode) {
             (Op::Dropout { p, layer }, Mode::Training { seed, step }) => {

@@ -7,12 +7,12 @@ use std::mem::take;
 use std::ops::Range;
 use tracing::trace_span;
 
-/// For each value, true if it is recomputed.
+/// Returns, for each value, true if it is recomputed.
 pub(super) fn recomputed(network: &Network) -> Vec<bool> {
     network.recomputed(&(0..network.values().len()).collect::<Vec<_>>())
 }
 
-/// Floats per sample: of the values that are always kept, and of the largest segment's inner values.
+/// Returns the numbers of floats per sample: of the values that are always kept, and of the largest segment's inner values.
 pub(super) fn value_floats(network: &Network) -> [usize; 2] {
     let recomputed = recomputed(network);
     let len = |value: usize| network.value(value).elements();
@@ -25,7 +25,7 @@ pub(super) fn value_floats(network: &Network) -> [usize; 2] {
 }
 
 impl CpuEngine {
-    /// The recomputed values that a segment's operations write.
+    /// Returns the recomputed values that a segment's operations write.
     fn inner(&self, segment: &Range<usize>) -> Vec<usize> {
         segment.clone().map(|i| self.network.nodes()[i].output).filter(|v| self.recomputed[*v]).collect()
     }
@@ -76,7 +76,7 @@ impl CpuEngine {
         Ok(())
     }
 
-    /// Name of the first operation of the last training step with an output that is not finite; recomputes values that were not kept.
+    /// Returns the name of the first operation of the last training step with an output that is not finite; recomputes values that were not kept.
     pub(crate) fn find_first_not_finite(&mut self, n: usize) -> Result<Option<String>, TrainError> {
         // The other ranks do not take part in the search.
         let norm = self.part.norm.take();

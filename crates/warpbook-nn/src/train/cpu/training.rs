@@ -206,7 +206,7 @@ impl CpuTraining {
         self.engine.weights()
     }
 
-    /// Number of floats of weights and of gradients.
+    /// Returns the number of floats of all weights, and of all gradients.
     pub fn weight_and_gradient_floats(&self) -> [u64; 2] {
         self.engine.weight_and_gradient_floats()
     }

@@ -115,12 +115,12 @@ impl CudaInference {
         })
     }
 
-    /// Largest number of images of a batch.
+    /// Returns the largest number of images of a batch.
     pub fn batch(&self) -> usize {
         self.batch
     }
 
-    /// Device memory of weights, images and activations, without the workspaces of products.
+    /// Returns the number of bytes of device memory of weights, images and activations, without the workspaces of products.
     pub fn bytes(&self) -> u64 {
         self.bytes
     }

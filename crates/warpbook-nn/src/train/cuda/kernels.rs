@@ -200,7 +200,7 @@ impl StepKernels {
     }
 }
 
-/// The sums of all gradients, in f32.
+/// Returns the sums of all gradients, in f32.
 fn sums(device: &CudaDevice, params: &Params) -> Result<Vec<(Weighted, Slice<f32>)>> {
     let (exact, rounded) = params.gradients();
     let arrays = std::iter::once(DeviceArray::from(&exact)).chain(rounded);

@@ -20,7 +20,7 @@ pub enum Residency {
     Off,
 }
 
-/// How batches reach the GPU. These settings change neither the order of the samples nor the losses.
+/// The settings that decide how batches reach the GPU. They change neither the order of the samples nor the losses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Loader {
     /// Decides whether the data set is kept in device memory; the other fields matter only if it is not.
@@ -132,7 +132,7 @@ impl Slot {
         Ok(self.consumed.record(stream)?)
     }
 
-    /// The first `n` images and labels on the device.
+    /// Returns the first `n` images and labels on the device.
     pub fn on_device(&self, n: usize, len: usize) -> [Slice<u8>; 2] {
         [self.images.range(..n * len), self.labels.range(..n)]
     }
@@ -159,7 +159,7 @@ impl Staging {
         })
     }
 
-    /// The slots, each as a data set of one batch.
+    /// Returns the slots, each as a data set of one batch.
     pub fn sets(&self) -> Vec<Resident> {
         let as_data_set = |s: &Slot| Resident::Images { set: None, images: s.images.clone(), labels: s.labels.clone() };
         self.slots.iter().map(as_data_set).collect()

@@ -205,7 +205,7 @@ impl CudaTraining {
         Ok(())
     }
 
-    /// Number of operations at the network's start whose parameters no longer change at a step. It is 0 on several ranks, and if gradients are
+    /// Returns the number of operations at the network's start whose parameters no longer change at a step. It is 0 on several ranks, and if gradients are
     /// clipped, because their norm includes the gradients of these operations.
     fn settled(&self, step: u64, per_epoch: u64) -> usize {
         let grouped = self.grouped.as_ref().filter(|_| self.rank_step.is_none() && self.recipe.clip.is_none());
@@ -338,7 +338,7 @@ impl CudaTraining {
         Ok(outcomes)
     }
 
-    /// Number of steps in an epoch of this many samples.
+    /// Returns the number of steps in an epoch of this many samples.
     fn per_epoch(&self, samples: usize) -> u64 {
         samples.div_ceil(self.recipe.batch) as u64
     }
@@ -403,7 +403,7 @@ impl CudaTraining {
         Ok(TrainedSteps { outcomes, broken: Some(Broken { loss, layer }) })
     }
 
-    /// The first operation of a step's forward pass with an output that is not finite.
+    /// Returns the first operation of a step's forward pass with an output that is not finite.
     fn find_first_not_finite(
         &mut self,
         source: &Source,

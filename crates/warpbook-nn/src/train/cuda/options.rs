@@ -36,12 +36,12 @@ pub struct CudaOptions {
     pub last_block: bool,
     /// Scaling of the loss, which fp16 uses.
     pub scaler: GradScaler,
-    /// How batches of images reach the GPU.
+    /// The settings that decide how batches of images reach the GPU.
     pub loader: Loader,
 }
 
 impl CudaOptions {
-    /// The fastest options in a precision.
+    /// Returns the fastest options in a precision.
     #[must_use]
     pub fn new(precision: Precision) -> Self {
         Self {
@@ -85,17 +85,17 @@ impl CudaOptions {
         Purpose::Training { overlaps: self.overlap }
     }
 
-    /// Method of a node's convolution.
+    /// Returns the method of a node's convolution.
     pub(in crate::train) fn method_of(&self, node: &Node) -> Method {
         node.by.convolution.unwrap_or(self.convolution)
     }
 
-    /// Implementation of the products of a node.
+    /// Returns the implementation of the products of a node.
     pub(in crate::train) fn product_of(&self, node: &Node) -> ProductBy {
         node.by.product.unwrap_or(self.product)
     }
 
-    /// User-written kernels that compute products of a network, each once.
+    /// Returns the user-written kernels that compute products of a network, each once.
     #[must_use]
     pub fn own_products(&self, network: &Network) -> Vec<OwnProduct> {
         let mut all = Vec::new();

@@ -55,7 +55,7 @@ pub(in crate::train) struct ParamBytes {
 }
 
 impl ParamBytes {
-    /// Bytes that [`Params::new`] allocates. `slots`: arrays of the optimiser's state; `None` without training.
+    /// Computes the bytes that [`Params::new`] allocates. `slots`: arrays of the optimiser's state; `None` without training.
     pub fn new(network: &Network, slots: Option<usize>, dtype: Dtype) -> Self {
         let padded = |s: &ParamSpec| s.len().next_multiple_of(ALIGNMENT) as u64;
         let halves = is_half(dtype);
@@ -141,13 +141,13 @@ impl Params {
         })
     }
 
-    /// Range of each parameter in the array of its kind, and its number of rows.
+    /// Returns the range of each parameter in the array of its kind, and its number of rows.
     pub fn filter_places(&self) -> Vec<FilterPlace> {
         let filter_place = |(at, spec): (&Range<usize>, &ParamSpec)| FilterPlace { at: at.clone(), out: spec.shape[0] };
         self.places.iter().zip(self.network.params()).map(filter_place).collect()
     }
 
-    /// A weight in the type that products read.
+    /// Returns a weight in the type that products read.
     pub fn operand(&self, id: ParamId) -> DeviceArray {
         let place = self.places[id].clone();
         match &self.copy {
@@ -156,23 +156,23 @@ impl Params {
         }
     }
 
-    /// All weights in half precision.
+    /// Returns all weights in half precision.
     pub fn copy(&self) -> Option<DeviceArray> {
         self.copy.as_ref().map(DeviceArray::from)
     }
 
-    /// Values of a parameter in f32.
+    /// Returns the values of a parameter in f32.
     pub fn master(&self, id: ParamId) -> Slice<f32> {
         let array = if self.network.params()[id].role.is_trained() { &self.weights } else { &self.statistics.running };
         array.range(self.places[id].clone())
     }
 
-    /// Gradient of a trained parameter, except for a linear layer's weight.
+    /// Returns the gradient of a trained parameter, except for a linear layer's weight.
     pub fn gradient(&self, id: ParamId) -> Slice<f32> {
         self.gradients.range(self.places[id].clone())
     }
 
-    /// Bytes per value of each parameter's gradient.
+    /// Returns the number of bytes per value of each parameter's gradient.
     pub fn gradient_bytes(&self) -> Vec<usize> {
         let half = self.rounded.as_ref().map_or(4, |_| 2);
         let is_half = |place: &Range<usize>| self.rounded.is_some() && place.start >= self.gradients.len();
@@ -182,12 +182,12 @@ impl Params {
         self.places.iter().zip(self.network.params()).map(bytes_of).collect()
     }
 
-    /// Range of a parameter in the array of its kind; trained parameters with half-precision gradients follow the others.
+    /// Returns the range of a parameter in the array of its kind; trained parameters with half-precision gradients follow the others.
     pub fn place(&self, id: ParamId) -> Range<usize> {
         self.places[id].clone()
     }
 
-    /// Gradient of any trained parameter.
+    /// Returns the gradient of any trained parameter.
     pub fn gradient_array(&self, id: ParamId) -> DeviceArray {
         let (place, split) = (self.places[id].clone(), self.gradients.len());
         match &self.rounded {
@@ -198,7 +198,7 @@ impl Params {
         }
     }
 
-    /// All gradients, as the optimiser reads them: in f32, and in half precision.
+    /// Returns all gradients, as the optimiser reads them: in f32, and in half precision.
     pub fn gradients(&self) -> (Slice<f32>, Option<DeviceArray>) {
         (self.gradients.clone(), self.rounded.as_ref().map(DeviceArray::from))
     }
@@ -230,7 +230,7 @@ impl Params {
         Ok(self.slots[slot].write(&self.packed(&checked, true))?)
     }
 
-    /// Running statistics, if there are any.
+    /// Returns the running statistics, if there are any.
     pub fn statistics(&self) -> Option<&Statistics> {
         Some(&self.statistics).filter(|s| !s.running.is_empty())
     }
@@ -240,7 +240,7 @@ impl Params {
         self.statistics().map_or(Ok(()), |s| stream.copy(&s.before, &s.running))
     }
 
-    /// Values of the trained parameters, or of the untrained parameters, in the order of their array.
+    /// Returns the values of the trained parameters, or of the untrained parameters, in the order of their array.
     fn packed(&self, weights: &Weights, trained: bool) -> Vec<f32> {
         let mut packed = vec![0.0; if trained { self.weights.len() } else { self.statistics.running.len() }];
         for (id, spec) in self.network.params().iter().enumerate().filter(|(_, s)| s.role.is_trained() == trained) {
@@ -271,7 +271,7 @@ impl Params {
     }
 }
 
-/// For each parameter, true if its gradient is kept in half precision when products are: the weights of linear layers. A product rounds
+/// Returns, for each parameter, true if its gradient is kept in half precision when products are: the weights of linear layers. A product rounds
 /// these gradients to the type of its operands, as autocast's products do; gradients of convolutions are sums of many parts, added up in
 /// f32.
 pub(in crate::train) fn rounded_params(network: &Network, halves: bool) -> Vec<bool> {

@@ -195,7 +195,7 @@ impl Program {
         Ok(Self { passes, others, graph })
     }
 
-    /// Index of the first pass after the gradients: the norm, the verdict or the update.
+    /// Returns the index of the first pass after the gradients: the norm, the verdict or the update.
     pub fn update_begins(&self) -> usize {
         let is_update = |pass: &Pass| {
             let begins = |with: &&str| pass.name.starts_with(*with);

@@ -84,7 +84,7 @@ impl RankStep {
         Ok(rank_step)
     }
 
-    /// The reductions of a step: each bucket with the operation after whose backward pass it is ready. Each rank's gradients are already
+    /// Returns the reductions of a step: each bucket with the operation after whose backward pass it is ready. Each rank's gradients are already
     /// weighted by its share of the global batch, since NCCL reduces windows only by sums.
     pub fn reductions(&self) -> Vec<Reduction> {
         let reduction = |(i, (node, with_bias, arrays)): (usize, &(usize, bool, Vec<DeviceArray>))| {
@@ -106,7 +106,7 @@ impl RankStep {
         OfRanks { shard, norm, kept: self.kept.clone() }
     }
 
-    /// Reduction of the running statistics; `None` if the network has none, or all ranks have the same statistics.
+    /// Returns the reduction of the running statistics; `None` if the network has none, or all ranks have the same statistics.
     pub fn statistics(&self, params: &Params, shard: Shard) -> Option<Reduction> {
         if self.ranks.options().synchronised_norm {
             return None;
@@ -151,13 +151,13 @@ fn reduce(ranks: &Communicator, stream: &Stream, arrays: &[DeviceArray], how: Nc
     ranks.group(|| arrays.iter().try_for_each(|a| ranks.all_reduce(stream, a.bytes(), a.dtype(), how)))
 }
 
-/// The network's first operation with a parameter of the bucket, which the backward pass reaches last.
+/// Returns the network's first operation with a parameter of the bucket, which the backward pass reaches last.
 fn first_node(network: &Network, bucket: &Bucket) -> usize {
     let is_in = |node: &crate::network::Node| node.params.iter().any(|id| bucket.params.contains(id));
     network.nodes().iter().position(is_in).unwrap_or(0)
 }
 
-/// For each bucket except the last, the parameters whose gradients are complete after its reduction: from the bucket's first parameter to the
+/// Returns, for each bucket except the last, the parameters whose gradients are complete after its reduction: from the bucket's first parameter to the
 /// first parameter of the previous bucket. Empty if all gradients of the bucket have another type than the gradients at the end of the array.
 fn ready(params: &Params, buckets: &[Bucket]) -> Vec<Range<usize>> {
     let tail = if params.gradients().1.is_some() { params.gradients().0.len() } else { 0 };
@@ -172,7 +172,7 @@ fn ready(params: &Params, buckets: &[Bucket]) -> Vec<Range<usize>> {
     but_the_last.iter().map(ready_range).collect()
 }
 
-/// A bucket's gradients as few arrays: neighbours in memory are merged, padding between them included.
+/// Returns a bucket's gradients as few arrays: neighbours in memory are merged, padding between them included.
 fn arrays(params: &Params, bucket: &Bucket) -> Vec<DeviceArray> {
     let (exact, rounded) = params.gradients();
     let split = exact.len();

@@ -176,14 +176,14 @@ impl Replicas for CudaReplicas {
 }
 
 impl CudaTraining {
-    /// Weights, half-precision weights, and running statistics.
+    /// Returns the weights, the half-precision weights, and running statistics.
     fn forward_arrays(&self) -> Vec<DeviceArray> {
         let statistics = self.params.statistics().map(|s| (&s.running).into());
         let weights: DeviceArray = (&self.params.weights).into();
         std::iter::once(weights).chain(self.params.copy()).chain(statistics).collect()
     }
 
-    /// Gradients in f32 and in half precision.
+    /// Returns the gradients in f32 and in half precision.
     fn gradient_arrays(&self) -> Vec<DeviceArray> {
         let (exact, rounded) = self.params.gradients();
         let exact: DeviceArray = (&exact).into();

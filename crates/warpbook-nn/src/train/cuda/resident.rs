@@ -48,7 +48,7 @@ impl Resident {
     }
 }
 
-/// Where the samples of batches come from.
+/// The source of the samples of batches.
 #[derive(Debug, Clone)]
 pub(super) enum Source {
     /// The data set with this index in device memory.

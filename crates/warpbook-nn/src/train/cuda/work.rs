@@ -40,7 +40,7 @@ impl StepWork<'_> {
         &self.recipe.network
     }
 
-    /// Bytes of an activation element.
+    /// Returns the number of bytes of an activation element.
     fn element(&self) -> u64 {
         self.options.precision.activations().bytes()
     }
@@ -49,7 +49,7 @@ impl StepWork<'_> {
         (self.network().value(value).elements() * self.n) as u64
     }
 
-    /// Bytes of a value, or of its gradient.
+    /// Returns the number of bytes of a value, or of its gradient.
     fn value(&self, value: ValueId) -> u64 {
         self.elements(value) * self.element()
     }
@@ -85,7 +85,7 @@ impl StepWork<'_> {
         Some(Work { flops: 0, read, written })
     }
 
-    /// Work of a convolution or a linear layer: each pass has as many operations as the forward pass.
+    /// Returns the work of a convolution or a linear layer: each pass has as many operations as the forward pass.
     fn product_work(&self, node: &Node, pass: &str, masked: bool) -> Option<Work> {
         let (x, y) = (self.value(node.input), self.value(node.output));
         // If the epilogue computes a maximum, it writes the maxima and their positions.
@@ -109,7 +109,7 @@ impl StepWork<'_> {
         })
     }
 
-    /// Work outside the layers. The work of last blocks, or of the small kernels that replace them, is negligible.
+    /// Returns the work outside the layers. The work of last blocks, or of the small kernels that replace them, is negligible.
     fn other_work(&self, name: &str) -> Work {
         let last = self.network().values().len() - 1;
         let ([inputs, outputs], element) = ([0, last].map(|v| self.elements(v)), self.element());

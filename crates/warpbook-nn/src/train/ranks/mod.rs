@@ -66,19 +66,19 @@ impl Ranks {
         Self { team: Arc::new(Team::new(collective, trace.clone())), trace, options }
     }
 
-    /// Index of this rank, from 0.
+    /// Returns the index of this rank, from 0.
     #[must_use]
     pub fn rank(&self) -> usize {
         self.team.rank()
     }
 
-    /// Number of ranks.
+    /// Returns the number of ranks that train together.
     #[must_use]
     pub fn world(&self) -> usize {
         self.team.world()
     }
 
-    /// Options of the training.
+    /// Returns the options of the training.
     #[must_use]
     pub fn options(&self) -> RanksOptions {
         self.options
@@ -157,7 +157,7 @@ impl Ranks {
         self.queue(move |ranks| ranks.sum_f64(&values)).wait()
     }
 
-    /// For each flag, true if it is true on any rank.
+    /// Returns, for each flag, true if it is true on any rank.
     pub(in crate::train) fn any(&self, flags: &[bool]) -> Result<Vec<bool>, TrainError> {
         let flags: Vec<f64> = flags.iter().map(|flag| f64::from(u8::from(*flag))).collect();
         Ok(self.sums(&flags)?.into_iter().map(|count| count > 0.0).collect())

@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
 
-/// A thread of a rank.
+/// A thread of a rank, whose work is recorded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum RankThread {
     /// Computes the passes.

@@ -35,7 +35,7 @@ pub(super) trait Replicas: std::fmt::Debug + Send {
     /// Reads the weights of the first replica, in PyTorch's layout.
     fn weights(&self) -> Result<Weights, TrainError>;
 
-    /// Bytes that a step copies from the first replica to each other one, and back.
+    /// Returns the number of bytes that a step copies from the first replica to each other one, and back.
     fn copied_bytes(&self) -> [u64; 2];
 }
 
@@ -50,7 +50,7 @@ pub(super) struct PreparedSamples<'a> {
 }
 
 impl PreparedSamples<'_> {
-    /// A replica's samples of all batches.
+    /// Returns a replica's samples of all batches.
     pub fn part(&self, shard: &Shard) -> Vec<u32> {
         self.indices.chunks(self.batch).flat_map(|batch| batch[shard.range()].iter().copied()).collect()
     }
@@ -101,7 +101,7 @@ impl DataParallel {
         Ok(Self { recipe, shards, replicas })
     }
 
-    /// Number of devices.
+    /// Returns the number of devices, each of which has one replica.
     #[must_use]
     pub fn devices(&self) -> usize {
         self.shards.len()
@@ -171,7 +171,7 @@ impl DataParallel {
         self.replicas.weights()
     }
 
-    /// Bytes that a step copies between devices: weights to all devices except the first, and gradients back to the first.
+    /// Returns the number of bytes that a step copies between devices: weights to all devices except the first, and gradients back to the first.
     #[must_use]
     pub fn copied_bytes(&self) -> [u64; 2] {
         let others = self.devices() as u64 - 1;

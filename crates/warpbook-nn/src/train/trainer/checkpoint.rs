@@ -68,7 +68,7 @@ impl Made {
         None
     }
 
-    /// The optimiser in the words of a recipe's file, such as "adam_w (betas [0.9,0.999], epsilon 1e-8, weight_decay 0.01)".
+    /// Returns the optimiser in the words of a recipe's file, such as "adam_w (betas [0.9,0.999], epsilon 1e-8, weight_decay 0.01)".
     fn words(&self) -> String {
         let fields = serde_json::to_value(self.optimizer).ok();
         let fields = fields.as_ref().and_then(serde_json::Value::as_object).into_iter().flatten();
@@ -214,7 +214,7 @@ impl Trainer {
         Ok(Checkpoint { state, step: self.step, seed: self.recipe.seed, made, network })
     }
 
-    /// Upper bound of a checkpoint's size in bytes.
+    /// Returns an upper bound of a checkpoint's size in bytes.
     pub(super) fn checkpoint_bytes(&self) -> u64 {
         /// Bytes allowed for an array's name and shape.
         const ARRAY: u64 = 256;
@@ -226,7 +226,7 @@ impl Trainer {
         HEADER + self.recipe.network.params().iter().map(bytes_of).sum::<u64>()
     }
 
-    /// Identity of the training images.
+    /// Returns the identity of the training images.
     fn identity(&self) -> Option<&Identity> {
         self.set.as_ref().map(|set| self.identity.get_or_init(|| set.identity()))
     }
@@ -247,7 +247,7 @@ impl Trainer {
         self.share_state()
     }
 
-    /// A sentence about settings that could not be compared because a checkpoint of an older version lacks them.
+    /// Returns a sentence about settings that could not be compared because a checkpoint of an older version lacks them.
     #[must_use]
     pub fn not_compared(&self) -> Option<&'static str> {
         self.not_compared

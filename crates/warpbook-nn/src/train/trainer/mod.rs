@@ -149,7 +149,7 @@ impl Trainer {
         self
     }
 
-    /// File of the last checkpoint; `None` before the first. It differs from the file set by [`Trainer::checkpoint`] if that file could not be
+    /// Returns the file of the last checkpoint; `None` before the first. It differs from the file set by [`Trainer::checkpoint`] if that file could not be
     /// written.
     #[must_use]
     pub fn checkpoint_file(&self) -> Option<&Path> {
@@ -218,23 +218,22 @@ impl Trainer {
         self.batch
     }
 
-    /// The device and the options of the computation; displayed as "the CPU in fp32".
+    /// Returns the device and the options of the computation; displayed as "the CPU in fp32".
     #[must_use]
     pub fn place(&self) -> &Place {
         &self.place
     }
 
-    /// The time budget, the checkpoint's file, and how often losses are read.
+    /// Returns the time budget, the checkpoint's file, and how often losses are read.
     pub(super) fn limits(&self) -> Limits {
         (self.budget, self.checkpoint.clone(), self.read_every)
     }
 
-    /// Sets the limits.
     pub(super) fn set_limits(&mut self, limits: Limits) {
         (self.budget, self.checkpoint, self.read_every) = limits;
     }
 
-    /// The complete state except for the step.
+    /// Returns the complete state except for the step.
     pub(super) fn state(&self) -> Result<State, TrainError> {
         self.engine.state()
     }
@@ -252,7 +251,7 @@ impl Trainer {
         self.step
     }
 
-    /// The recipe of the training.
+    /// Returns the recipe of the training.
     #[must_use]
     pub fn recipe(&self) -> &Recipe {
         &self.recipe
@@ -274,13 +273,13 @@ impl Trainer {
         self.engine.gradients()
     }
 
-    /// Largest number of bytes held so far: weights, gradients, the optimiser's state, activations, and on a GPU the data.
+    /// Returns the largest number of bytes held so far: weights, gradients, the optimiser's state, activations, and on a GPU the data.
     #[must_use]
     pub fn bytes(&self) -> u64 {
         self.engine.peak_bytes()
     }
 
-    /// Largest decrease of the device's free memory in bytes: includes compiled kernels, graphs, the driver's rounding, and other programs
+    /// Returns the largest decrease of the device's free memory in bytes; it includes compiled kernels, graphs, the driver's rounding, and other programs
     /// on the device. `None` on the CPU.
     #[must_use]
     pub fn reserved_bytes(&self) -> Option<u64> {
@@ -441,7 +440,7 @@ impl Trainer {
         Ok(())
     }
 
-    /// Largest number of steps made before any of them is reported.
+    /// Returns the largest number of steps made before any of them is reported.
     pub(super) fn steps_at_once(&self) -> u64 {
         let most = self.engine.steps_at_once() as u64;
         self.read_every.map_or(most, |every| most.min(every))
@@ -473,7 +472,7 @@ impl Trainer {
         Ok(second.err().map(|second| format!("The checkpoint cannot be written: {why}; {second}.")))
     }
 
-    /// Order of the samples in an epoch.
+    /// Returns the order of the samples in an epoch.
     pub(super) fn order(&self, n: usize, epoch: u64) -> Vec<u32> {
         let (shuffle, seed) = (self.recipe.shuffle, self.recipe.seed ^ (epoch + 1) << 32);
         let place = |i: u64| if shuffle { philox::permute(seed, i, n as u64) } else { i };

@@ -59,13 +59,13 @@ impl Trainer {
         made().inspect_err(|why: &TrainError| ranks.aborter().abort(&why.to_string()))
     }
 
-    /// The trainer's rank, if the trainer is one of several ranks.
+    /// Returns the trainer's rank, if the trainer is one of several ranks.
     #[must_use]
     pub fn ranks(&self) -> Option<&Ranks> {
         self.ranks.as_ref()
     }
 
-    /// Bytes of each bucket of gradients, in the order of their reduction, if several ranks train.
+    /// Returns the number of bytes of each bucket of gradients, in the order of their reduction, if several ranks train.
     #[must_use]
     pub fn buckets(&self) -> Vec<u64> {
         let Some(ranks) = &self.ranks else { return Vec::new() };
@@ -100,13 +100,13 @@ impl Trainer {
         self.go_on(&state, step)
     }
 
-    /// Number of this rank's samples of a batch.
+    /// Returns the number of this rank's samples of a batch.
     pub(super) fn size(&self) -> usize {
         let batch = self.recipe.batch;
         self.ranks.as_ref().map_or(batch, |ranks| shard(batch, ranks.rank(), ranks.world()).len.max(1))
     }
 
-    /// This rank's samples of global batches, and its part of each; `None` and empty without other ranks.
+    /// Returns this rank's samples of global batches, and its part of each; `None` and empty without other ranks.
     pub(super) fn parts(&self, indices: &[u32]) -> (Option<Vec<u32>>, Vec<Shard>) {
         let Some(ranks) = &self.ranks else { return (None, Vec::new()) };
         let (mut own, mut shards) = (Vec::new(), Vec::new());
@@ -137,12 +137,12 @@ impl Trainer {
         Ahead { train, steps, batches: [size, last].map(part), test }
     }
 
-    /// Range of some samples that this rank evaluates.
+    /// Returns the range of some samples that this rank evaluates.
     pub(super) fn part_of_evaluation(&self, samples: usize) -> Range<usize> {
         self.ranks.as_ref().map_or(0..samples, |ranks| shard(samples, ranks.rank(), ranks.world()).range())
     }
 
-    /// Number of steps to make next, by rank 0's clock.
+    /// Returns the number of steps to make next, by rank 0's clock.
     pub(super) fn agreed_steps(&self, steps: u64) -> Result<u64, TrainError> {
         match &self.ranks {
             Some(ranks) if self.limits().0.is_some() => ranks.broadcast_from_first(steps),

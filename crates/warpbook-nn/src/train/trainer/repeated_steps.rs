@@ -84,7 +84,7 @@ impl Trainer {
         self.engine.step_outcomes(count)
     }
 
-    /// The stream on which steps are queued; `None` on the CPU.
+    /// Returns the stream on which steps are queued; `None` on the CPU.
     #[must_use]
     pub fn stream(&self) -> Option<Arc<Stream>> {
         self.engine.stream()

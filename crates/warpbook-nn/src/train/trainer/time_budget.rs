@@ -16,8 +16,8 @@ impl Pace {
         Self { started: Instant::now(), budget, step_s: None }
     }
 
-    /// Number of steps to make next, at most `most`: as many as are expected to use up the rest of the budget, or one if no step has been timed
-    /// yet.
+    /// Returns the number of steps to make next, at most `most`: as many as are expected to use up the rest of the budget, or one if no step has been
+    /// timed yet.
     pub fn steps(&self, most: u64) -> u64 {
         let Some(budget) = self.budget else { return most };
         let left = budget.saturating_sub(self.started.elapsed()).as_secs_f64();

@@ -7,7 +7,7 @@ use crate::train::{Place, TrainError};
 use warpbook_device::CudaDevice;
 
 impl Place {
-    /// The GPU; `None` on the CPU.
+    /// Returns the GPU; `None` on the CPU.
     fn device(&self) -> Option<&CudaDevice> {
         match self {
             Self::Cpu => None,

@@ -14,14 +14,14 @@ use warpbook_kernels::nn::{self, conv2d::Pass};
 use warpbook_record::{Dtype, KernelSpec};
 
 impl Way {
-    /// The kernels of a recipe's training step on an H200, each once, in the order of their first launch. The list leaves out the kernels of
+    /// Returns the kernels of a recipe's training step on an H200, each once, in the order of their first launch. The list leaves out the kernels of
     /// libraries, and the kernels of linear layers if a rung of the matrix product is chosen by cost for each size.
     #[must_use]
     pub fn specs(&self, recipe: &Recipe) -> Vec<KernelSpec> {
         self.specs_on(Some(HOPPER), recipe)
     }
 
-    /// The kernels of [`Way::specs`] on a GPU of another compute capability.
+    /// Returns the kernels of [`Way::specs`] on a GPU of another compute capability.
     #[must_use]
     pub fn specs_on(&self, compute_capability: Option<(u32, u32)>, recipe: &Recipe) -> Vec<KernelSpec> {
         each_once(self.every_launch(compute_capability, recipe))
@@ -98,7 +98,7 @@ impl Way {
         }
     }
 
-    /// A kernel of a custom layer: forward or backward.
+    /// Returns a kernel of a custom layer: forward or backward.
     fn own(&self, network: &Network, node: &Node, which: usize) -> Vec<KernelSpec> {
         let (dtype, layout) = (self.options.precision.activations(), self.options.layout);
         let spec_of = |own| {
@@ -124,7 +124,7 @@ impl Way {
         }
     }
 
-    /// The kernels of a convolution's forward pass and of its gradients.
+    /// Returns the kernels of a convolution's forward pass and of its gradients.
     fn convolution(
         &self,
         recipe: &Recipe,
@@ -182,7 +182,7 @@ impl Way {
         }
     }
 
-    /// The kernels of a pool, forward and backward.
+    /// Returns the kernels of a pool, forward and backward.
     fn pool(&self, network: &Network, node: &Node, kind: PoolKind) -> [KernelSpec; 2] {
         let (dtype, layout) = (self.options.precision.activations(), self.options.layout);
         let [max, max_backward, average, average_backward] = nn::pool(dtype, layout);
@@ -205,7 +205,7 @@ pub(super) fn each_once(specs: impl IntoIterator<Item = KernelSpec>) -> Vec<Kern
     all
 }
 
-/// The kernels of an activation, forward and backward.
+/// Returns the kernels of an activation, forward and backward.
 fn activation(f: Activation, dtype: Dtype) -> [KernelSpec; 2] {
     let [relu, relu_backward, gelu, gelu_backward] = nn::activation(dtype);
     match f {

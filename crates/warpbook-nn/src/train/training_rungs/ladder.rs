@@ -15,13 +15,13 @@ const BASE_FP32: &str = "all_fp32";
 const TILED: &str = "tiled_products_fp16";
 const CONVOLUTIONS: &str = "stock_convolutions_fp16";
 
-/// All training rungs: the ladder in order, then the variants.
+/// Returns all training rungs: the ladder in order, then the variants.
 #[must_use]
 pub fn ways() -> Vec<Way> {
     with_variants(in_16_bits(in_32_bits())).ways
 }
 
-/// The rungs with a user-written kernel for linear layers, in fp32 and in fp16: variants like the ones with 32 x 32 tiles and with
+/// Returns the rungs with a user-written kernel for linear layers, in fp32 and in fp16: variants like the ones with 32 x 32 tiles and with
 /// cuBLASLt.
 #[must_use]
 pub fn rungs_with_product(by: ProductBy) -> [Way; 2] {

@@ -35,7 +35,7 @@ pub struct Way {
 }
 
 impl Way {
-    /// How the rung's kernels are launched on a GPU of this compute capability; below 9.0 launches do not overlap.
+    /// Returns the way in which the rung's kernels are launched on a GPU of this compute capability; below 9.0 launches do not overlap.
     #[must_use]
     pub fn schedule_on(&self, compute_capability: Option<(u32, u32)>) -> Schedule {
         let overlaps = compute_capability.is_none_or(|cc| cc >= (9, 0));
@@ -65,7 +65,7 @@ impl Way {
         }
     }
 
-    /// The libraries that compute the rung's convolutions or linear layers, such as "cuDNN and cuBLASLt"; `None` without libraries.
+    /// Returns the libraries that compute the rung's convolutions or linear layers, such as "cuDNN and cuBLASLt"; `None` without libraries.
     #[must_use]
     pub fn library(&self) -> Option<&'static str> {
         match (self.options.convolution.is_stock(), self.options.product == ProductBy::Stock) {
@@ -76,7 +76,7 @@ impl Way {
         }
     }
 
-    /// The libraries of [`Way::library`] with their versions, as a sentence; `None` if there are none, or if they are not found.
+    /// Returns the libraries of [`Way::library`] with their versions, as a sentence; `None` if there are none, or if they are not found.
     #[must_use]
     pub fn versions(&self, device: &CudaDevice) -> Option<String> {
         let words = |name: &str, (major, minor, patch): (u32, u32, u32)| format!("{name} {major}.{minor}.{patch}");

@@ -10,7 +10,7 @@ use warpbook_kernels::nn;
 use warpbook_record::{Dtype, KernelSpec};
 
 impl Way {
-    /// The kernels of a linear layer's forward pass, if they do not depend on its size: the kernels of a prescribed rung, and the kernels that
+    /// Returns the kernels of a linear layer's forward pass, if they do not depend on its size: the kernels of a prescribed rung, and the kernels that
     /// follow a library.
     pub(super) fn linear_forward(&self, fusion: &FusionPlan, i: usize, node: &Node) -> Vec<KernelSpec> {
         let epilogue = product_epilogue(fusion, i, node);
@@ -21,7 +21,7 @@ impl Way {
         }
     }
 
-    /// The kernels of a linear layer's gradients, if they do not depend on its size.
+    /// Returns the kernels of a linear layer's gradients, if they do not depend on its size.
     pub(super) fn linear_backward(&self, fusion: &FusionPlan, i: usize, node: &Node) -> Vec<KernelSpec> {
         let epilogue = if fusion.nodes[i].mask { Epilogue::ReluMask } else { Epilogue::None };
         let needed = fusion.needs_gradient(node.input);
@@ -39,7 +39,7 @@ impl Way {
         }
     }
 
-    /// The kernels of a convolution's products by im2col, if one kernel is prescribed for them.
+    /// Returns the kernels of a convolution's products by im2col, if one kernel is prescribed for them.
     pub(super) fn im2col_products(&self, fusion: &FusionPlan, i: usize, node: &Node) -> Vec<KernelSpec> {
         let by = self.options.product_of(node);
         if !by.names_a_rung() {
@@ -54,7 +54,7 @@ impl Way {
         all
     }
 
-    /// This project's kernels around a convolution by cuDNN: for its bias and ReLU, for the mask of its input gradient, and for its weight
+    /// Returns this project's kernels around a convolution by cuDNN: for its bias and ReLU, for the mask of its input gradient, and for its weight
     /// gradient.
     pub(super) fn after_cudnn(&self, fusion: &FusionPlan, i: usize, node: &Node) -> Vec<KernelSpec> {
         let stored = self.options.precision.activations();
@@ -72,7 +72,7 @@ impl Way {
         all
     }
 
-    /// The kernels that apply an epilogue after a library's product.
+    /// Returns the kernels that apply an epilogue after a library's product.
     fn after_library(&self, epilogue: Epilogue) -> Vec<KernelSpec> {
         let stored = self.options.precision.activations();
         match epilogue {
@@ -82,7 +82,7 @@ impl Way {
         }
     }
 
-    /// The kernel prescribed for the products, in the given form and with only its own tile.
+    /// Returns the kernel prescribed for the products, in the given form and with only its own tile.
     fn product_kernel(&self, by: ProductBy, form: impl FnOnce(Form) -> Form) -> Vec<KernelSpec> {
         let precision = self.options.precision;
         let plain = Form { out: precision.activations(), ..Form::plain(precision.products()) };
@@ -97,7 +97,7 @@ impl Way {
     }
 }
 
-/// The epilogue of a node's forward product.
+/// Returns the epilogue of a node's forward product.
 fn product_epilogue(fusion: &FusionPlan, i: usize, node: &Node) -> Epilogue {
     match (node.params.len() > 1, fusion.nodes[i].relu) {
         (true, true) => Epilogue::BiasRelu,

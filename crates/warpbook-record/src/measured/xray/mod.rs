@@ -219,7 +219,7 @@ pub struct Spread {
     pub longest_ns: u64,
 }
 
-/// How far loads run ahead of multiplications.
+/// The lead of loads over multiplications.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Lead {
     /// Number of multiplications matched with the load of their tile.

@@ -68,12 +68,20 @@ fn verdict(attempt: &Attempt, m: &Measurement) -> String {
         }
         Outcome::Measured => m.check.as_ref().map_or_else(String::new, |c| right(attempt, c)),
         Outcome::Skipped { why } => format!("It compiles; it was not run: {why}."),
+        // A finding's sentence names the emulator itself.
+        Outcome::Failed { error } if m.emulated.as_ref().is_some_and(|e| e.finding.is_none()) => {
+            let stop = if error.ends_with(['.', '!', '?']) { "" } else { "." };
+            format!("{error}{stop} {WRONG_IN_EMULATOR}")
+        }
         Outcome::Failed { error } => error.clone(),
     }
 }
 
 /// Sentence that follows the verdict on a kernel that gave the right result in the emulator.
 const IN_EMULATOR: &str = "It ran in the emulator, which has no times: a GPU tells how fast it is.";
+
+/// Sentence that follows the error of a kernel that gave a wrong result in the emulator.
+const WRONG_IN_EMULATOR: &str = "It ran in the emulator, not on a GPU.";
 
 /// Returns the verdict on a kernel whose result is right.
 fn right(attempt: &Attempt, check: &Check) -> String {
@@ -161,6 +169,7 @@ mod tests {
     use crate::prelude::*;
 
     use warpbook_experiments::Attempts;
+    use warpbook_record::Finding;
 
     /// Tries a kernel; this needs NVRTC but no GPU, since it runs in the emulator.
     fn attempted(live: &LiveKernel) -> Attempt {
@@ -199,6 +208,22 @@ mod tests {
         // The kernel spills, since it has more values than registers.
         let tight = LiveKernel::for_rung("05_register_2d").unwrap().size("BLOCKS_PER_SM", 8);
         assert!(attempted(&tight).text().contains("more values than registers"));
+    }
+
+    #[test]
+    fn a_wrong_kernel_says_that_it_ran_in_the_emulator_and_shows_its_counts() {
+        let live = LiveKernel::for_rung("02_coalesced").unwrap().replacing("sum = 0.0f", "sum = 1.0f").unwrap();
+        let mut attempt = attempted(&live);
+        for form in [attempt.text(), attempt.html()] {
+            assert!(form.contains("elements are wrong") && !form.contains("Right:"), "{form}");
+            assert!(form.contains(&format!(" {WRONG_IN_EMULATOR}")) && form.contains("sectors, at least"), "{form}");
+        }
+        let row = &mut attempt.run.measurements[0];
+        row.outcome = Outcome::Failed { error: "2 elements are wrong".into() };
+        assert!(attempt.text().contains(&format!("2 elements are wrong. {WRONG_IN_EMULATOR}")), "{}", attempt.text());
+        let emulated = attempt.run.measurements[0].emulated.as_mut().unwrap();
+        emulated.finding = Some(Finding::default());
+        assert!(!attempt.text().contains(WRONG_IN_EMULATOR), "{}", attempt.text());
     }
 
     #[test]

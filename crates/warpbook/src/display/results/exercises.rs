@@ -7,11 +7,14 @@ use crate::display::code::cuda_cpp::highlighted;
 use crate::display::figures;
 use crate::display::html::{details, escape, heading, note, paragraph, printable, scroll, table};
 use std::collections::BTreeMap;
+use std::ops::Range;
 use warpbook_charts::{Chart, Table};
-use warpbook_lab::exercise::{Exercise, Hint, Picture, Solution, TargetCount, Task, Tried, Verdict};
+use warpbook_lab::exercise::{ArrayReads, Exercise, Hint, Picture, Solution, TargetCount, Task, Tried, Verdict};
 
 /// Side length of the square drawn for an element, in pixels.
 const SIDE: usize = 12;
+/// Maximum number of ranges of elements in a sentence about reads.
+const MOST_RANGES: usize = 6;
 
 /// Returns the counts that have targets as a table.
 fn targets(tried: &Tried) -> Option<Table> {
@@ -66,12 +69,32 @@ fn seed(tried: &Tried) -> Option<String> {
 
 /// Returns the picture's title.
 fn picture_title(picture: &Picture) -> String {
-    let Picture { case, array, first, length, cells } = picture;
+    let Picture { case, array, first, length, cells, .. } = picture;
     let shown = match cells.len() == *length {
         true => "each element".to_owned(),
         false => format!("elements {first} to {}", first + cells.len().saturating_sub(1)),
     };
     format!("Who wrote {shown} of `{array}`, at {case}")
+}
+
+/// Says in a sentence how often the elements of an array were read.
+fn reads(reads: &ArrayReads) -> String {
+    let runs = reads.runs();
+    let range = |(elements, times): &(Range<usize>, u32)| {
+        let (first, last) = (elements.start, elements.end - 1);
+        let (which, verb) = match first == last {
+            true => (format!("element {first}"), "was"),
+            false => (format!("elements {first} to {last}"), "were"),
+        };
+        match times {
+            0 => format!("{which} {verb} never read"),
+            1 => format!("{which} {verb} read once"),
+            _ => format!("{which} {verb} read {times} times"),
+        }
+    };
+    let ranges: Vec<String> = runs.iter().take(MOST_RANGES).map(range).collect();
+    let more = if runs.len() > MOST_RANGES { ", and so on" } else { "" };
+    format!("In `{}`, {}{more}.", reads.array, ranges.join(", "))
 }
 
 /// Draws which thread wrote each element. Each square is an element, and each row has the 32 elements of a warp. Neighbouring blocks have different colours,
@@ -137,8 +160,10 @@ impl Show for Tried {
         let lanes = self.worst_lanes().zip(self.worst_line).map_or_else(String::new, |(chart, line)| {
             note(&wasteful(self, &chart, line)) + &details("What the lanes of this warp access", &chart.html())
         });
-        let picture =
-            self.picture.as_ref().map_or_else(String::new, |picture| details(&picture_title(picture), &draw(picture)));
+        let picture = self.picture.as_ref().map_or_else(String::new, |picture| {
+            let read: String = picture.reads.iter().map(|array| paragraph(&reads(array))).collect();
+            details(&picture_title(picture), &(draw(picture) + &read))
+        });
         let seed = seed(self).map_or_else(String::new, |seed| format!("<p class=\"wb-faint\">{}</p>", escape(&seed)));
         format!("{title}{said}{more}{printed}{targets}{costs}{lanes}{picture}{seed}")
     }
@@ -169,6 +194,7 @@ impl Show for Tried {
         if let Some(picture) = self.picture.as_ref().filter(|_| self.wrong.is_some()) {
             let legend = "digits: the last digit of the block; x: wrong; .: nobody wrote it";
             parts.push(printable(&format!("{} ({legend}):\n{}", picture_title(picture), picture.text().trim_end())));
+            parts.extend(picture.reads.iter().map(|array| printable(&reads(array))));
         }
         parts.extend(seed(self));
         parts.join("\n")
@@ -283,6 +309,10 @@ mod tests {
         assert!(text.starts_with("E05 NOT YET: At n = ") && text.contains("Likely cause: "), "{text}");
         assert!(text.contains("y[0]  xxxx"), "{text}");
         assert!(html.contains("NOT YET") && html.contains("<svg") && html.contains("wrong</title>"), "{html}");
+        for shown in [&text, &html] {
+            assert!(shown.contains("In `x`, elements 0 to 999 were read once."), "{shown}");
+            assert!(shown.contains("In `y`, elements 0 to 999 were read once."), "{shown}");
+        }
         let right = tried("if (i < n) y[i] = a * x[i] + y[i]; // <b>");
         let (text, html) = (right.text(), right.html());
         assert!(text.starts_with("E05 RIGHT AND ON TARGET: ") && text.contains("on target"), "{text}");
@@ -355,6 +385,17 @@ mod tests {
         }
         let quiz = warpbook_lab::exercise::find_exercise(&warpbook_exercises::all(), "Q00").unwrap();
         assert_eq!(file(&Exercise::in_folders(&lab, quiz, &exercises(), None).unwrap()), None);
+    }
+
+    #[test]
+    fn a_sentence_about_reads_names_some_ranges_and_says_that_there_are_more() {
+        let said = |counts: &[u32]| reads(&ArrayReads { array: "x".into(), counts: counts.to_vec() });
+        assert_eq!(
+            said(&[1, 1, 0, 2, 2]),
+            "In `x`, elements 0 to 1 were read once, element 2 was never read, elements 3 to 4 were read 2 times."
+        );
+        let strided = said(&[1, 0].repeat(50));
+        assert!(strided.ends_with("element 5 was never read, and so on."), "{strided}");
     }
 
     #[test]

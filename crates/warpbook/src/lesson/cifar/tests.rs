@@ -2,7 +2,7 @@ use super::*;
 use warpbook_experiments::Trains;
 use warpbook_nn::train::{Loader, Residency, Score};
 
-/// A small network of the lesson's kind, on digits in colour.
+/// Returns a small network of the lesson's kind, on digits in colour.
 fn small() -> (Recipe, Splits) {
     let layers = [conv2d(4, 3).padding(1), batch_norm(), relu(), max_pool(4), flatten(), linear(10)];
     let recipe = Recipe {
@@ -114,13 +114,13 @@ fn a_training_that_diverged_is_named_and_not_drawn() {
 
 #[test]
 fn the_cost_of_a_large_batch_is_said() {
-    let of =
+    let swept =
         |batch, scaled, images_per_s, accuracy| Swept { batch, scaled, rate: 0.1, steps: 1, images_per_s, accuracy };
     let all = [
-        of(32, false, 10.0, Some(0.9)),
-        of(32, true, 11.0, Some(0.88)),
-        of(512, false, 44.0, Some(0.8)),
-        of(512, true, 40.0, None),
+        swept(32, false, 10.0, Some(0.9)),
+        swept(32, true, 11.0, Some(0.88)),
+        swept(512, false, 44.0, Some(0.8)),
+        swept(512, true, 40.0, None),
     ];
     let said = what_batches_cost(&all);
     for part in [

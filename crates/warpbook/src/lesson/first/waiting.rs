@@ -70,13 +70,13 @@ fn of_records() -> Option<(f64, String)> {
     let all = valid(&queued, "02_once", of_queued)?.median_us()?;
     let returned = all / LAUNCHES;
     let ratio = ended / returned;
+    let (source, other) = (origin(&waiting), origin(&queued));
+    let elsewhere = if source == other { String::new() } else { format!(" (from {other})") };
     let said = format!(
-        "From {}: by the host's clock a launch over {} elements takes {} with the wait. From {}: {LAUNCHES} kernels that are launched one after another, with \
-         one wait at the end, take {} together, so that a launch without a wait takes at most {}. The wait makes it at least {} as long.",
-        origin(&waiting),
-        figures::count(largest.size() as f64),
+        "From {source}: launching a kernel over {} million elements and waiting for it takes {}. {LAUNCHES} launches with one wait at the end take \
+         {}{elsewhere}, so launching alone takes at most {}. With the wait it takes at least {} as long.",
+        figures::significant(largest.size() as f64 / 1e6, 3),
         figures::time(ended),
-        origin(&queued),
         figures::time(all),
         figures::time(returned),
         figures::times(ratio)

@@ -23,7 +23,7 @@ fn exchanged(lanes: usize, partner: impl Fn(usize, usize) -> Option<usize>) -> V
 
 fn drawn(
     lanes: usize,
-    [title, call, said]: [&str; 3],
+    [title, call, said, step_name]: [&str; 4],
     partner: impl Fn(usize, usize) -> Option<usize>,
 ) -> std::result::Result<Chart, ChartError> {
     if !LANES.contains(&lanes) {
@@ -51,7 +51,7 @@ fn drawn(
             }
         }
         let shown: Vec<String> = values.iter().map(|v| v.map_or("–".to_owned(), |v| v.to_string())).collect();
-        let name = if step == 0 { "nothing".to_owned() } else { format!("the exchange by {offset}") };
+        let name = if step == 0 { "nothing".to_owned() } else { format!("{step_name} {offset}") };
         diagram = diagram.figures([name, shown.join(" ")]);
     }
     diagram.put(tree).draw()
@@ -72,6 +72,7 @@ pub fn reduction_tree(lanes: usize) -> std::result::Result<Chart, ChartError> {
             &format!("A reduction tree: {lanes} values in {}", counted(steps as usize, "step")),
             "if (lane < offset) sum += the value of lane + offset",
             &said,
+            "the step with distance",
         ],
         |lane, offset| (lane < offset).then_some(lane + offset),
     )
@@ -90,6 +91,7 @@ pub fn butterfly(lanes: usize) -> std::result::Result<Chart, ChartError> {
             &format!("Every lane gets the sum: {lanes} lanes in {}", counted(steps as usize, "exchange")),
             "sum += __shfl_xor_sync(0xffffffff, sum, offset)",
             &said,
+            "the exchange by",
         ],
         |lane, offset| Some(lane ^ offset),
     )
@@ -145,9 +147,9 @@ mod tests {
     fn a_tree_ends_with_the_sum_in_lane_0_and_a_butterfly_in_all() {
         let tree = reduction_tree(8).unwrap();
         assert_eq!(tree.table.rows.last().unwrap()[1], "36 – – – – – – –");
-        assert_eq!(tree.table.rows[1], ["the exchange by 4", "6 8 10 12 – – – –"]);
+        assert_eq!(tree.table.rows[1], ["the step with distance 4", "6 8 10 12 – – – –"]);
         let all = butterfly(8).unwrap();
-        assert_eq!(all.table.rows.last().unwrap()[1], "36 36 36 36 36 36 36 36");
+        assert_eq!(all.table.rows.last().unwrap(), &["the exchange by 1", "36 36 36 36 36 36 36 36"]);
         assert!(reduction_tree(5).is_err() && butterfly(0).is_err());
     }
 

@@ -73,7 +73,7 @@ pub struct Loop {
     pub batch: usize,
     /// Precision of the training.
     pub precision: Precision,
-    /// How the loop gets its batches.
+    /// The way in which the loop gets its batches.
     pub feed: Feed,
     /// Number of steps in all epochs.
     pub steps: u64,

@@ -23,13 +23,13 @@ const KINDS: [&str; 6] =
 
 /// Returns the ids of the ladder's rungs, with the fp16 versions from rung 06 on.
 #[must_use]
-pub fn climb() -> Vec<&'static str> {
+pub fn fp16_ladder() -> Vec<&'static str> {
     ways().into_iter().filter(|w| w.base.is_none() && !w.id.ends_with("_bf16")).map(|w| w.id).collect()
 }
 
 /// Returns the id of the rung before another rung in the ladder.
 fn before(id: &str) -> Option<&'static str> {
-    let all = climb();
+    let all = fp16_ladder();
     let at = all.iter().position(|r| *r == id)?;
     all[..at].last().copied()
 }
@@ -127,7 +127,7 @@ pub fn gain(run: &Run, problem: &Problem, id: &str) -> String {
         figures::time(us),
         images_per_s(problem, us)
     );
-    let ladder = climb();
+    let ladder = fp16_ladder();
     let earlier = ladder.iter().take_while(|r| **r != id).filter_map(|r| valid(run, r, problem));
     let Some(old) = earlier.last().filter(|_| ladder.contains(&id)) else { return format!("{said}.") };
     let memory = match (old.peak_bytes, m.peak_bytes) {
@@ -320,7 +320,7 @@ pub fn launches(run: &Run, problem: &Problem, ids: &[&str]) -> Table {
 /// Compares the ladder's fastest rung with its first, and with the least time of its arithmetic.
 #[must_use]
 pub fn last_word(run: &Run, problem: &Problem) -> String {
-    let ladder = climb();
+    let ladder = fp16_ladder();
     let all: Vec<&Measurement> = ladder.iter().filter_map(|id| valid(run, id, problem)).collect();
     let us = |m: &Measurement| m.median_us().unwrap_or(f64::INFINITY);
     let fastest = all.iter().min_by(|a, b| us(a).total_cmp(&us(b)));

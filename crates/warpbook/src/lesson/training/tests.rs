@@ -14,8 +14,8 @@ fn us(run: &Run, problem: &Problem, id: &str) -> f64 {
 }
 
 #[test]
-fn the_climb_is_one_column_of_the_ladder() {
-    let all = climb();
+fn the_fp16_ladder_is_one_column_of_the_ladder() {
+    let all = fp16_ladder();
     assert_eq!((all.first(), all.last()), (Some(&"01_direct"), Some(&"13_last_block_fp16")));
     assert!(all.is_sorted() && all.iter().all(|id| !id.ends_with("bf16")), "{all:?}");
     assert_eq!(before("07_fused_fp16"), Some("06_amp_fp16"));
@@ -123,7 +123,7 @@ fn one_rung_s_step_is_drawn_though_another_is_faster() {
         slowest(&none, p, "01_direct").contains("CUPTI") && moved(&none, p, "02_im2col").rows[0][0].contains("CUPTI")
     );
     let said = last_word(&run, p);
-    let best = climb().into_iter().map(|id| us(&run, p, id)).fold(f64::INFINITY, f64::min);
+    let best = fp16_ladder().into_iter().map(|id| us(&run, p, id)).fold(f64::INFINITY, f64::min);
     assert!(said.contains(&figures::times(us(&run, p, "01_direct") / best)), "{said}");
     assert!(last_word(&only(&run, &[]), p).starts_with("No rung"));
 }

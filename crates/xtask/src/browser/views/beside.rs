@@ -31,7 +31,7 @@ pub fn own_lab(w: &Workspace, page: &Path, folder: &Path) -> Result<()> {
 
 /// Checks that the comparison shows its verdict in a sentence, on a desktop and on a phone.
 pub fn shown(browser: &Browser, stage: &Stage) -> Result<()> {
-    for (width, height, is_phone) in [(1440, 900, false), (360, 740, true)] {
+    for (width, height, is_phone) in [(1440, 900, false), (360, 740, true), (320, 700, true)] {
         window(browser, width, height, is_phone)?;
         open_ready(browser, &stage.page.replace("sub%20path", "lab"))?;
         let said = browser.eval(

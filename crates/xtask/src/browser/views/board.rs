@@ -1,5 +1,6 @@
-//! Checks of thirty records at once, and of a folder of records.
+//! Checks of thirty records at once, of a folder of records, and of a class's progress files.
 
+use crate::browser::views::marks::press;
 use crate::browser::{READY, SOON, Stage, fits, no_errors, open_ready, scheme, window};
 use crate::drivers::webdriver::Browser;
 use crate::workspace::{Workspace, write_atomic};
@@ -84,9 +85,9 @@ pub fn of_dropped_records(browser: &Browser, stage: &Stage) -> Result<()> {
     no_errors(browser)
 }
 
-/// Checks both widths in both themes.
+/// Checks each width in both themes.
 fn looks(browser: &Browser, stage: &Stage) -> Result<()> {
-    for (width, height, is_phone) in [(1440, 900, false), (360, 740, true)] {
+    for (width, height, is_phone) in [(1440, 900, false), (360, 740, true), (320, 700, true)] {
         for theme in ["light", "dark"] {
             scheme(browser, theme)?;
             window(browser, width, height, is_phone)?;
@@ -108,6 +109,83 @@ pub fn of_a_folder(browser: &Browser, stage: &Stage) -> Result<()> {
         ensure!(first == json!("Grace 0"), "the first is {first}");
     }
     no_errors(browser)
+}
+
+/// A script that drops the progress files of two people. Ada has a time on a GPU for `E05`; Bob's name looks like HTML.
+const DROP_PROGRESS: &str = "
+    const count = (count) => [{ name: 'sectors a request', count, bound: 4, is_most: true, is_met: count <= 4 }];
+    const tried = (verdict, more) => ({ at: 180, verdict, source: 's', ...more });
+    const exercise = (exercise, tries, more) => ({ exercise, begun_at: 60, count: tries.length, tries, ...more });
+    const timed = { counts: count(4), time_us: 12.5, share: 0.9, gpu: 'NVIDIA H200' };
+    const people = {
+        'Ada': [exercise('E01', []), exercise('E05', [tried('right_and_on_target', timed)], { minutes_to_right: 2 })],
+        'Bob <b>': [exercise('E01', [tried('not_yet')]),
+            exercise('E05', [tried('right', { counts: count(32) })], { minutes_to_right: 2 })],
+    };
+    const dataTransfer = new DataTransfer();
+    for (const [person, exercises] of Object.entries(people)) {
+        const progress = { kind: 'warpbook-progress', format: 1, person, exercises };
+        dataTransfer.items.add(new File([JSON.stringify(progress)], `${person}.json`));
+    }
+    for (const kind of ['dragenter', 'dragover', 'drop'])
+        document.body.dispatchEvent(new DragEvent(kind, { dataTransfer, bubbles: true, cancelable: true }));";
+
+/// Checks the board of two people's progress files: states are words, large type has at least 24 px, Tab reaches the
+/// controls in order, and the page is no wider than the window.
+pub fn of_progress_files(browser: &Browser, stage: &Stage) -> Result<()> {
+    window(browser, 1920, 1080, false)?;
+    open_ready(browser, &stage.page)?;
+    browser.eval(DROP_PROGRESS)?;
+    browser.wait_until("both people", "document.querySelectorAll('#class-grid tbody tr').length === 2", SOON)?;
+    let rows = |table: &str| {
+        browser.eval(&format!(
+            "return [...document.querySelectorAll('#{table} tbody tr')].map((row) => [...row.children].slice(0, 3).map((c) => c.textContent));"
+        ))
+    };
+    let grid = rows("class-grid")?;
+    let states = json!([["Ada", "begun", "★ on target"], ["Bob <b>", "1 try", "✓ right"]]);
+    ensure!(grid == states, "the grid says {grid}");
+    let said = browser.eval("return document.querySelector('.exercises [role=status]').textContent;")?;
+    ensure!(said == json!("2 learners"), "the class is announced as {said}");
+    browser.eval("document.getElementById('large-type').click();")?;
+    browser.wait_until("large type", "document.querySelector('.projector .exercises')", SOON)?;
+    let small = browser.eval(
+        "const size = (e) => parseFloat(getComputedStyle(e).fontSize);
+         const says = (e) => e.matches('select') || [...e.childNodes].some((n) => n.nodeType === 3 && n.data.trim());
+         return [...document.querySelectorAll('.exercises :not(option)')].filter((e) => says(e) && size(e) < 24)
+            .map((e) => `${e.textContent}: ${size(e)} px`);",
+    )?;
+    ensure!(small == json!([]), "in large type, these are smaller than 24 px: {small}");
+    browser.eval("document.getElementById('large-type').focus();")?;
+    for stop in ["Close the class", "Table: learners and exercises", "Rank E01", "Rank E05"] {
+        tab_to(browser, stop)?;
+    }
+    press(browser, "Enter", 13)?;
+    let chosen = "document.querySelector('[aria-label=\"Rank E05\"]').ariaPressed === 'true'";
+    browser.wait_until("the ranking of E05", chosen, SOON)?;
+    let ranking = rows("class-ranking")?;
+    let places = json!([["1", "Ada", "★ on target"], ["2", "Bob <b>", "✓ right"]]);
+    ensure!(ranking == places, "the ranking says {ranking}");
+    for stop in ["class-exercise", "class-order", "Table: ranking of the exercise"] {
+        tab_to(browser, stop)?;
+    }
+    browser.screenshot(&stage.shots.join("page-class-1920.png"))?;
+    for (width, height, is_phone) in [(1920, 1080, false), (1440, 900, false), (320, 700, true)] {
+        window(browser, width, height, is_phone)?;
+        fits(browser, "the class in large type", width)?;
+    }
+    browser.eval("document.getElementById('large-type').click();")?;
+    browser.wait_until("ordinary type", "!document.querySelector('.projector')", SOON)?;
+    fits(browser, "the class", 320)?;
+    browser.screenshot(&stage.shots.join("page-class-320.png"))?;
+    no_errors(browser)
+}
+
+/// Presses Tab, and checks that the focus reaches an element with this id, label or text.
+fn tab_to(browser: &Browser, stop: &str) -> Result<()> {
+    press(browser, "Tab", 9)?;
+    let focused = "((e) => e.id || e.ariaLabel || e.textContent)(document.activeElement)";
+    browser.wait_until(&format!("the focus on {stop}"), &format!("{focused} === '{stop}'"), SOON)
 }
 
 /// Writes records of ten people and an index into a folder.

@@ -361,6 +361,35 @@ pub fn first_screens(browser: &Browser, stage: &Stage) -> Result<()> {
     no_errors(browser)
 }
 
+/// Checks that the first chart of each record begins near the top on a desktop, and on the first screen of a phone. The
+/// records in [`FIRST_SCREENS`] are left out, since [`first_screens`] checks them.
+pub fn first_charts(browser: &Browser, stage: &Stage) -> Result<()> {
+    open_ready(browser, &stage.page)?;
+    let mut others = files(browser)?;
+    others.retain(|file| !FIRST_SCREENS.contains(&file.as_str()));
+    ensure!(others.len() > FIRST_SCREENS.len(), "the page's other records are {others:?}");
+    let mut low = Vec::new();
+    for (width, height, is_phone) in [(1440, 900, false), (390, 844, true)] {
+        window(browser, width, height, is_phone)?;
+        let most = if is_phone { f64::from(height) } else { 350.0 };
+        for file in &others {
+            // The address names no tab, since trainings have no ladder: a record opens at its first tab.
+            open_ready(browser, &format!("{}?record={file}", stage.page))?;
+            let top =
+                browser.wait_until("its chart", "document.querySelector('#panel figure svg')", SOON).and_then(|()| {
+                    browser.eval("return document.querySelector('#panel figure').getBoundingClientRect().top;")
+                });
+            match top {
+                Ok(top) if top.as_f64().is_some_and(|y| y <= most) => {}
+                Ok(top) => low.push(format!("{file} at {width} px: y = {top}")),
+                Err(why) => low.push(format!("{file} at {width} px: {why:#}")),
+            }
+        }
+    }
+    ensure!(low.is_empty(), "{} first charts begin too low or are missing: {}", low.len(), low.join("; "));
+    no_errors(browser)
+}
+
 /// Checks that a printed report has its first chart on the title's page, and that every chart fits on a page.
 pub fn printed_report(browser: &Browser, stage: &Stage) -> Result<()> {
     open_ready(browser, &stage.record)?;

@@ -59,7 +59,6 @@ pub(crate) struct Mark {
     pub(crate) label: String,
     /// True for a solid line: a value that was measured, not a bound.
     pub(crate) solid: bool,
-    /// Data of the mark.
     pub(crate) data: MarkData,
 }
 

@@ -83,19 +83,19 @@ impl Counters {
         }
     }
 
-    /// Name of the chip, such as "GH100".
+    /// Returns the name of the chip, such as "GH100".
     #[must_use]
     pub fn chip(&self) -> String {
         self.chip.to_string_lossy().into_owned()
     }
 
-    /// Version of the library, such as 130001.
+    /// Returns the version of the library, such as 130001.
     #[must_use]
     pub fn version(&self) -> u32 {
         self.version
     }
 
-    /// Path of the library.
+    /// Returns the path of the library.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.library.path

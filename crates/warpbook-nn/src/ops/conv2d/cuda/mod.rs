@@ -123,7 +123,7 @@ pub struct Form {
 }
 
 impl Form {
-    /// The kernels of a pass without a bias, on a GPU of this compute capability; `None` if the method does not support the type, or if
+    /// Returns the kernels of a pass without a bias, on a GPU of this compute capability; `None` if the method does not support the type, or if
     /// another method, a matrix product or a library computes a part of the pass.
     #[must_use]
     pub fn kernels(
@@ -156,7 +156,7 @@ impl Form {
     }
 }
 
-/// The kernel that adds up the partial sums of a weight gradient, and of the bias gradient if `with_bias`. `None` for shapes that no kernel
+/// Returns the kernel that adds up the partial sums of a weight gradient, and of the bias gradient if `with_bias`. `None` for shapes that no kernel
 /// supports.
 pub(crate) fn gradient_sums_of(geometry: &Geometry, layout: Layout, with_bias: bool) -> Option<KernelSpec> {
     let shapes = Shapes::new(geometry, layout).ok()?;
@@ -290,19 +290,19 @@ impl Convolution {
         Ok(Self { geometry: *geometry, form, body, pools, bias_gradient })
     }
 
-    /// Sizes of the convolution.
+    /// Returns the sizes of the convolution.
     #[must_use]
     pub fn geometry(&self) -> &Geometry {
         &self.geometry
     }
 
-    /// Method, type and layout.
+    /// Returns the method, the type and the layout.
     #[must_use]
     pub fn form(&self) -> Form {
         self.form
     }
 
-    /// For each pass (forward, input gradient, weight gradient), true if [`Method::ShiftedWindows`] itself computes it.
+    /// Returns, for each pass (forward, input gradient, weight gradient), true if [`Method::ShiftedWindows`] itself computes it.
     #[must_use]
     pub fn uses_shifted_windows(&self) -> [bool; 3] {
         match &self.body {
@@ -311,7 +311,7 @@ impl Convolution {
         }
     }
 
-    /// For the forward pass and the input gradient, true if [`Method::ManyChannels`] itself computes it.
+    /// Returns, for the forward pass and the input gradient, true if [`Method::ManyChannels`] itself computes it.
     #[must_use]
     pub fn uses_tma_im2col(&self) -> [bool; 2] {
         match &self.body {
@@ -326,7 +326,7 @@ impl Convolution {
         matches!(&self.body, ConvolutionBody::Implicit(b) if b.uses_turing_kernels())
     }
 
-    /// Bytes of workspace that the largest pass needs: sums split over blocks, columns, and copies of operands.
+    /// Returns the number of bytes of workspace that the largest pass needs: sums split over blocks, columns, and copies of operands.
     #[must_use]
     pub fn workspace_bytes(&self) -> u64 {
         let body = match &self.body {
@@ -338,7 +338,7 @@ impl Convolution {
         body.max(self.bias_gradient.as_ref().map_or(0, Sums::workspace_bytes))
     }
 
-    /// For each pass (forward, input gradient, weight gradient), true if it gives the same bits on every run. All methods but cuDNN's do.
+    /// Returns, for each pass (forward, input gradient, weight gradient), true if it gives the same bits on every run. All methods but cuDNN's do.
     #[must_use]
     pub fn is_deterministic(&self) -> [bool; 3] {
         match &self.body {
@@ -353,7 +353,7 @@ impl Convolution {
         matches!(&self.body, ConvolutionBody::Implicit(b) if b.uses_few_channels())
     }
 
-    /// Compiler and device statistics of a pass's own kernel; empty for im2col and libraries.
+    /// Returns the compiler's and the device's statistics of a pass's own kernel; empty for im2col and libraries.
     #[must_use]
     pub fn kernel_stats(&self, pass: Pass) -> Vec<KernelStats> {
         let kernel = match &self.body {
@@ -364,7 +364,7 @@ impl Convolution {
         kernel.into_iter().map(|kernel| kernel.stats().clone()).collect()
     }
 
-    /// cuDNN's plans of the forward pass, input gradient and weight gradient, with the chosen engines; `None` for other methods, and for an
+    /// Returns cuDNN's plans of the forward pass, input gradient and weight gradient, with the chosen engines; `None` for other methods, and for an
     /// input gradient that is not computed.
     #[must_use]
     pub fn library_plans(&self) -> Option<[Option<&CudnnPlan>; 3]> {

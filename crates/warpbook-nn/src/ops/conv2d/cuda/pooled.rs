@@ -165,7 +165,7 @@ fn check_places(places: &Slice<u8>, maxima: &DeviceArray) -> Result<()> {
     })
 }
 
-/// The error of a convolution whose weight gradient another kernel computes.
+/// Returns the error of a convolution whose weight gradient another kernel computes.
 pub(super) fn no_unpooling() -> Error {
     Error::Unsupported {
         what: "The weight gradient of a convolution and the pool after it".into(),

@@ -28,7 +28,7 @@ pub(super) struct Shapes {
     pub layout: Layout,
 }
 
-/// The struct `Divisor` of `kernels/nn/patches.cuh` for a division by d: n / d is the upper half of n times the second word, shifted by the
+/// Returns the struct `Divisor` of `kernels/nn/patches.cuh` for a division by d: n / d is the upper half of n times the second word, shifted by the
 /// third, for n below 2^31.
 pub(super) fn divisor(d: u32) -> [u32; 3] {
     if d <= 1 {
@@ -73,32 +73,32 @@ impl Shapes {
         })
     }
 
-    /// Pixels per image of y.
+    /// Returns the number of pixels per image of y.
     pub fn output_pixels(&self) -> u32 {
         self.y[0] * self.y[1]
     }
 
-    /// Pixels per image of x.
+    /// Returns the number of pixels per image of x.
     pub fn input_pixels(&self) -> u32 {
         self.x[0] * self.x[1]
     }
 
-    /// Pixels of y in all images.
+    /// Returns the number of pixels of y in all images.
     pub fn positions(&self) -> u32 {
         self.batch * self.output_pixels()
     }
 
-    /// Kernel height times kernel width.
+    /// Returns the kernel's height times its width.
     pub fn window(&self) -> u32 {
         self.kernel[0] * self.kernel[1]
     }
 
-    /// Number of elements of a patch of x.
+    /// Returns the number of elements of a patch of x.
     pub fn taps(&self) -> u32 {
         self.window() * self.channels
     }
 
-    /// Columns of a weight gradient's partial sums; `with_bias`: the kernel also sums the bias gradient.
+    /// Returns the number of columns of a weight gradient's partial sums; `with_bias`: the kernel also sums the bias gradient.
     pub fn gradient_columns(&self, with_bias: bool) -> u32 {
         self.filters * (self.taps() + u32::from(with_bias))
     }
@@ -119,12 +119,12 @@ impl Shapes {
         self.words((self.channels, self.x), self.pooled(), self.stride, self.padding, [1, 1])
     }
 
-    /// Height and width of the maxima of y over windows of 2 x 2.
+    /// Returns the height and the width of the maxima of y over windows of 2 x 2.
     pub fn pooled(&self) -> [u32; 2] {
         self.y.map(|side| side / 2)
     }
 
-    /// Number of maxima in all images.
+    /// Returns the number of maxima in all images.
     pub fn maxima(&self) -> u32 {
         let [height, width] = self.pooled();
         self.batch * height * width
@@ -190,7 +190,7 @@ impl Image {
         })
     }
 
-    /// Pixels of the output array in all images.
+    /// Returns the number of pixels of the output array in all images.
     pub fn pixels(&self) -> u64 {
         u64::from(self.batch) * u64::from(self.output[0]) * u64::from(self.output[1])
     }
@@ -199,17 +199,17 @@ impl Image {
         self.kernel[0] * self.kernel[1]
     }
 
-    /// Bytes of a pixel's channels that are copied as one row.
+    /// Returns the number of bytes of a pixel's channels that are copied as one row.
     pub fn row_bytes(&self) -> u32 {
         if self.channels.is_multiple_of(64) { 128 } else { 64 }
     }
 
-    /// Number of rows of `row_bytes` per pixel; the last may be padded.
+    /// Returns the number of rows of `row_bytes` per pixel; the last may be padded.
     pub fn blocks(&self) -> u32 {
         (self.channels * 2).div_ceil(self.row_bytes())
     }
 
-    /// Tensor map of the weight `[filters][taps * channels]` for a pass: boxes `[columns, rows]` run along its rows for y, and across them for
+    /// Returns the tensor map of the weight `[filters][taps * channels]` for a pass: boxes `[columns, rows]` run along its rows for y, and across them for
     /// dx, which sums over filters.
     pub fn map_weights(
         &self,
@@ -234,7 +234,7 @@ impl Image {
         TensorMap::of_boxes(device, weight.address(), shape)
     }
 
-    /// Bytes of the weights of this many columns, padded like the channels of a pixel.
+    /// Returns the number of bytes of the weights of this many columns, padded like the channels of a pixel.
     pub fn weight_bytes(&self, columns: u32) -> u64 {
         u64::from(self.taps()) * u64::from(self.blocks() * self.row_bytes()) * u64::from(columns)
     }

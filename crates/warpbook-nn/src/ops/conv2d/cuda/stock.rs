@@ -60,12 +60,12 @@ impl Stock {
         })
     }
 
-    /// Plans of the forward pass, the input gradient and the weight gradient.
+    /// Returns the plans of the forward pass, the input gradient and the weight gradient.
     pub fn plans(&self) -> [Option<&CudnnPlan>; 3] {
         [Some(&self.forward), self.input_gradient.as_ref().ok(), Some(&self.weight_gradient)]
     }
 
-    /// Size in bytes of dw if it is in 16 bits, or 0 if it is in f32. The library's workspace begins after it.
+    /// Returns the size in bytes of dw if it is in 16 bits, or 0 if it is in f32. The library's workspace begins after it.
     fn narrow_bytes(&self) -> u64 {
         if self.dtype == Dtype::F32 {
             return 0;

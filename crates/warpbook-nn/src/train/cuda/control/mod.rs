@@ -97,22 +97,22 @@ impl StepControl {
         self.order.range(..order.len()).write(order)
     }
 
-    /// Index of the training step.
+    /// Returns the index of the training step.
     pub fn step(&self) -> Slice<u32> {
         self.counters.range(1..2)
     }
 
-    /// Slots for the losses of steps.
+    /// Returns the slots for the losses of steps.
     pub fn loss_slots(&self) -> (Slice<u32>, Slice<f64>, Slice<u32>) {
         (self.counters.range(2..3), self.losses.clone(), self.correct.clone())
     }
 
-    /// Slot for the loss of a part of a batch.
+    /// Returns the slot for the loss of a part of a batch.
     pub fn part_slots(&self, part: usize) -> (Slice<u32>, Slice<f64>, Slice<u32>) {
         (self.part_numbers.range(part..=part), self.part_losses.clone(), self.part_correct.clone())
     }
 
-    /// The end of a step of `n` samples.
+    /// Returns the end of a step of `n` samples.
     pub fn end(&self, n: usize, what: StepEnd<'_>) -> End {
         let s = what.scaler.copied().unwrap_or_default();
         let scaler =
@@ -130,7 +130,7 @@ impl StepControl {
         })
     }
 
-    /// Outcomes of `count` steps. The caller has waited for the stream.
+    /// Returns the outcomes of `count` steps. The caller has waited for the stream.
     pub fn outcomes(&self, count: usize, what: StepEnd<'_>) -> Result<Vec<StepOutcome>> {
         let (losses, correct, skipped) = (self.losses.to_vec()?, self.correct.to_vec()?, self.skipped.to_vec()?);
         let (scales, norms) = (self.scales.to_vec()?, self.norms.to_vec()?);
@@ -144,7 +144,7 @@ impl StepControl {
         Ok((0..count).map(outcome_of).collect())
     }
 
-    /// Number of updates so far.
+    /// Returns the number of updates so far.
     pub fn updates(&self) -> Result<u64> {
         Ok(self.rate_and_updates.to_vec()?[1] as u64)
     }
@@ -182,7 +182,7 @@ pub(super) struct StepEnd<'a> {
     pub scaler: Option<&'a GradScaler>,
 }
 
-/// The slots of a loss in the form that the loss kernels use.
+/// Returns the slots of a loss in the form that the loss kernels use.
 pub(super) fn slots<'a>((slot, losses, correct): &'a (Slice<u32>, Slice<f64>, Slice<u32>)) -> LossSlots<'a> {
     LossSlots { slot, losses, correct: Some(correct) }
 }

@@ -43,12 +43,13 @@ pub(in crate::train) fn footprint(network: &Network, batch: usize, slots: usize,
     }
 }
 
-/// Bytes of the f32 sums of gradients over the parts of a batch; 0 for an undivided batch.
+/// Returns the number of bytes of the f32 sums of gradients over the parts of a batch; 0 for an undivided batch.
 pub(in crate::train) fn sums_of_gradients(recipe: &Recipe) -> u64 {
     if recipe.accumulate > 1 { ParamBytes::new(&recipe.network, None, Dtype::F32).weights } else { 0 }
 }
 
-/// Bytes of a training with batches of this size, without its data and the workspaces of products.
+/// Returns the number of bytes of a training with batches of this size, without its data and the workspaces of
+/// products.
 fn bytes(recipe: &Recipe, options: &CudaOptions, fusion: &FusionPlan, batch: usize) -> u64 {
     let dtype = options.precision.activations();
     let planned = super::plan(&recipe.network, fusion, batch, dtype, options.purpose()).peak_bytes() as u64;

@@ -16,7 +16,7 @@ pub(in crate::train) struct FusionPlan {
     pub nodes: Vec<NodePlan>,
 }
 
-/// How an operation is fused with its neighbours.
+/// The fusion of an operation with its neighbours.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(in crate::train) struct NodePlan {
     /// For a convolution or a linear layer, true if its epilogue computes the ReLU that follows.
@@ -91,7 +91,7 @@ impl<'a> Planner<'a> {
         matches!(self.nodes[i].op, Op::Pool(p) if p.kind == PoolKind::Max)
     }
 
-    /// The previous operation, if nothing else reads its output.
+    /// Returns the previous operation, if nothing else reads its output.
     fn only_before(&self, i: usize) -> Option<usize> {
         let x = self.nodes[i].input;
         self.producer[x].filter(|_| self.readers[x] == 1)
@@ -231,7 +231,7 @@ impl FusionPlan {
         self
     }
 
-    /// The maximum whose gradient the weight gradient of operation i expands.
+    /// Returns the maximum whose gradient the weight gradient of operation i expands.
     pub fn unpooled(&self, i: usize) -> Option<usize> {
         self.nodes[i].pool.filter(|_| self.nodes[i].unpools)
     }
@@ -246,7 +246,7 @@ impl FusionPlan {
         self.buffer[a] == self.buffer[b]
     }
 
-    /// The value that operation i writes in the forward pass: the output of the maximum after it, if its epilogue computes that maximum.
+    /// Returns the value that operation i writes in the forward pass: the output of the maximum after it, if its epilogue computes that maximum.
     pub fn writes(&self, nodes: &[Node], i: usize) -> ValueId {
         nodes[self.nodes[i].pool.unwrap_or(i)].output
     }
@@ -267,7 +267,7 @@ impl FusionPlan {
         nodes[i + 1..].iter().any(writes)
     }
 
-    /// The value whose gradient operation i reads: the output of the maximum after it, if its weight gradient expands the maximum's
+    /// Returns the value whose gradient operation i reads: the output of the maximum after it, if its weight gradient expands the maximum's
     /// gradient.
     pub fn backward_input(&self, nodes: &[Node], i: usize) -> ValueId {
         nodes[self.unpooled(i).unwrap_or(i)].output
@@ -334,7 +334,7 @@ mod tests {
         plan.nodes.iter().map(|node| node.pool).collect()
     }
 
-    /// For the forward and the backward pass, true if another operation computes operation i.
+    /// Returns, for the forward and the backward pass, true if another operation computes operation i.
     fn skips(plan: &FusionPlan, i: usize) -> [bool; 2] {
         [plan.nodes[i].skips_forward, plan.nodes[i].skips_backward]
     }
@@ -376,7 +376,7 @@ mod tests {
         );
     }
 
-    /// A network of these layers for images of 2 x 6 x 6, whose weight gradients expand the gradients of maxima if possible.
+    /// Returns a network of these layers for images of 2 x 6 x 6, whose weight gradients expand the gradients of maxima if possible.
     fn unpooling(layers: Vec<Layer>) -> (Network, FusionPlan) {
         let n = Network::new([2, 6, 6], layers).unwrap();
         let s = FusionPlan::with(&n, true, |_| true, |_, _| true).unpooling(n.nodes(), |_| true);

@@ -63,18 +63,18 @@ impl Times {
         i + 1
     }
 
-    /// The time by which the second stream has finished work that it was given at `time`: before a segment is recomputed, and at the end.
+    /// Returns the time by which the second stream has finished work that it was given at `time`: before a segment is recomputed, and at the end.
     fn joined(&self, time: usize) -> usize {
         let joins = self.recomputation.iter().flatten().copied().filter(|next| *next > time);
         joins.min().map_or_else(|| self.backward[0], |next| next - 1)
     }
 
-    /// Time at which the outputs are read.
+    /// Returns the time at which the outputs are read.
     fn loss(&self) -> usize {
         self.count + 1
     }
 
-    /// Time of an operation's backward pass; `None` in inference.
+    /// Returns the time of an operation's backward pass; `None` in inference.
     fn backward(&self, i: usize) -> Option<usize> {
         self.backward.get(i).copied()
     }
@@ -96,7 +96,7 @@ fn value_name(buffer: usize) -> String {
     format!("value {buffer}")
 }
 
-/// Name of an array that is written again for the backward pass.
+/// Returns the name of an array that is written again for the backward pass.
 fn recomputed_name(name: &str) -> String {
     format!("{name} again")
 }
@@ -127,7 +127,7 @@ struct MemoryPlanner<'a> {
 }
 
 impl MemoryPlanner<'_> {
-    /// Time until which the inputs of an operation's weight gradient are needed.
+    /// Returns the time until which the inputs of an operation's weight gradient are needed.
     fn weight_gradient(&self, i: usize) -> Option<usize> {
         self.times.backward(i).map(|time| if self.overlaps { self.times.joined(time) } else { time })
     }
@@ -275,12 +275,12 @@ pub(in crate::train) struct NodeBytes {
     pub other: u64,
 }
 
-/// Bytes of a batch's samples in a plan.
+/// Returns the number of bytes of a batch's samples in a plan.
 pub(in crate::train) fn input_bytes(layout: &ArenaLayout) -> u64 {
     layout.get(&value_name(0)).map_or(0, |block| block.bytes as u64)
 }
 
-/// Bytes that operation `i` adds to a plan.
+/// Returns the number of bytes that operation `i` adds to a plan.
 pub(in crate::train) fn node_bytes(layout: &ArenaLayout, fusion: &FusionPlan, node: &Node, i: usize) -> NodeBytes {
     let bytes_of = |name: &str| layout.get(name).map_or(0, |block| block.bytes as u64);
     let buffer = fusion.buffer[node.output];
@@ -312,12 +312,12 @@ impl Memory {
         })
     }
 
-    /// The first `len` elements of a value's buffer.
+    /// Returns the first `len` elements of a value's buffer.
     pub fn value(&self, buffer: usize, len: usize) -> Result<DeviceArray> {
         self.array(&value_name(buffer), len)
     }
 
-    /// The first `len` elements of a recomputed value's buffer.
+    /// Returns the first `len` elements of a recomputed value's buffer.
     pub fn recomputed_value(&self, buffer: usize, len: usize) -> Result<DeviceArray> {
         self.array(&recomputed_name(&value_name(buffer)), len)
     }
@@ -327,27 +327,27 @@ impl Memory {
         Ok(self.arena.planned::<T>(&recomputed_name(&kept_name(i)))?.range(..len))
     }
 
-    /// The first `len` elements of the buffer of a value's gradient.
+    /// Returns the first `len` elements of the buffer of a value's gradient.
     pub fn gradient(&self, buffer: usize, len: usize) -> Result<DeviceArray> {
         self.array(&gradient_name(buffer), len)
     }
 
-    /// Temporary array for the gradient of a node's input, before it is added to another gradient.
+    /// Returns the temporary array for the gradient of a node's input, before it is added to another gradient.
     pub fn joined(&self, i: usize, len: usize) -> Result<DeviceArray> {
         self.array(&join_name(i), len)
     }
 
-    /// Array that a node keeps for its backward pass.
+    /// Returns the array that a node keeps for its backward pass.
     pub fn kept<T: Element>(&self, i: usize, len: usize) -> Result<Slice<T>> {
         Ok(self.arena.planned::<T>(&kept_name(i))?.range(..len))
     }
 
-    /// Temporary memory of a node: f64 `[sums]`, then f32 `[lines]`.
+    /// Returns the temporary memory of a node: f64 `[sums]`, then f32 `[lines]`.
     pub fn scratch(&self, i: usize, backwards: bool, sums: usize, lines: usize) -> Result<(Slice<f64>, Slice<f32>)> {
         self.scratch_of(&scratch_name(i, backwards), sums, lines)
     }
 
-    /// Temporary memory of a node that is recomputed.
+    /// Returns the temporary memory of a node that is recomputed.
     pub fn recomputation_scratch(&self, i: usize, sums: usize, lines: usize) -> Result<(Slice<f64>, Slice<f32>)> {
         self.scratch_of(&recomputed_name(&scratch_name(i, false)), sums, lines)
     }

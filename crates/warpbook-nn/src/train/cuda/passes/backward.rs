@@ -86,7 +86,7 @@ impl PassBuilder<'_> {
         Ok(())
     }
 
-    /// The mask for the gradient of a pool that follows a ReLU, which is the pool's output, and the factor of a dropout after the pool.
+    /// Returns the mask for the gradient of a pool that follows a ReLU, which is the pool's output, and the factor of a dropout after the pool.
     fn pool_mask(&self, i: usize) -> Result<Option<(DeviceArray, f32)>> {
         let fusion = self.parts.fusion;
         if !fusion.nodes[i].mask {
@@ -215,7 +215,7 @@ impl PassBuilder<'_> {
         Ok(())
     }
 
-    /// Stream and workspace of a layer's weight gradient. The weight gradient runs in parallel with the input gradients, except in a layer
+    /// Returns the stream and the workspace of a layer's weight gradient. The weight gradient runs in parallel with the input gradients, except in a layer
     /// without an input gradient, such as the first: there it runs on the first stream, which then waits only for the end of the second.
     fn stream_of_weights(&self, i: usize) -> (On, Workspace) {
         let at = usize::from(self.needs_gradient(self.node(i).input));

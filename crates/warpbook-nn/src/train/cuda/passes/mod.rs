@@ -375,7 +375,7 @@ impl<'a> PassBuilder<'a> {
         self.network().value(value).elements() * self.n
     }
 
-    /// The kernel of a node's dropout, starting at the position of its first element in the global batch.
+    /// Returns the kernel of a node's dropout, starting at the position of its first element in the global batch.
     fn masks(&self, node: &Node) -> Result<Masks> {
         let begin = self.place * self.network().value(node.input).elements();
         Ok(self.parts.kernels.masks()?.from_element(begin as u64))
@@ -395,7 +395,7 @@ impl<'a> PassBuilder<'a> {
         self.is_recomputing && self.parts.fusion.recomputed[self.parts.fusion.buffer[value]]
     }
 
-    /// Positions of a pool's maxima.
+    /// Returns the positions of a pool's maxima.
     fn places(&self, pool: usize, len: usize) -> Result<Slice<u8>> {
         let memory = self.parts.memory;
         if self.is_recomputed(self.node(pool).output) {
@@ -487,7 +487,7 @@ impl<'a> PassBuilder<'a> {
         Ok(())
     }
 
-    /// A node's dropout in training, with the step on the device; `None` otherwise.
+    /// Returns a node's dropout in training, with the step on the device; `None` otherwise.
     fn dropout(&self, node: &Node) -> Option<(Dropout, Slice<u32>)> {
         let (seed, step) = self.random.as_ref().filter(|_| self.trains)?;
         match node.op {

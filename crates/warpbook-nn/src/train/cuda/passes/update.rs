@@ -68,7 +68,7 @@ impl Updated {
         NormOutputs { norm: &self.control.norm, clip: &self.control.clip, found: &self.control.overflow }
     }
 
-    /// Number of gradients in f32, and number of rounded gradients.
+    /// Returns the number of gradients in f32, and the number of rounded gradients.
     fn gradient_lengths(&self) -> [usize; 2] {
         [self.gradients.len(), self.rounded.as_ref().map_or(0, DeviceArray::len)]
     }
@@ -105,12 +105,12 @@ impl PassBuilder<'_> {
         Verdict::new(&step.recipe.optimizer, (&control.counters, &control.losses), overflow, updated.control())
     }
 
-    /// Memory to save parameters before a provisional update, if this step makes such an update.
+    /// Returns the memory in which parameters are saved before a provisional update, if this step makes such an update.
     fn kept(&self) -> Option<Slice<f32>> {
         self.ranks.as_ref().filter(|_| self.trains).and_then(|ranks| ranks.kept.clone())
     }
 
-    /// The verdict of the loss's last block. It decides the whole step if no gradient can stop the step, or if an update made before
+    /// Returns the verdict of the loss's last block. It decides the whole step if no gradient can stop the step, or if an update made before
     /// all gradients are known can be reverted.
     pub(super) fn loss_verdict(&self, step: StepParts<'_>) -> Verdict {
         let gradients_decide = self.computes_norm(step) && self.kept().is_none();

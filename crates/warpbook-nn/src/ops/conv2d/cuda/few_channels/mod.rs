@@ -24,7 +24,7 @@ const MOST_ELEMENTS: u64 = Row::PART_BYTES as u64 / 2;
 #[derive(Debug, Clone)]
 pub(super) struct Few {
     shapes: Shapes,
-    /// How the forward pass and the gradient divide images into parts.
+    /// The parts into which the forward pass and the gradient divide images.
     parts: [ImageParts; 2],
     /// True if the maxima over windows of 2 x 2 are stored instead of y.
     pool: bool,
@@ -65,7 +65,7 @@ impl ImageParts {
     }
 }
 
-/// Number of steps of 16 taps, with room for the bias's tap in the backward pass; `None` if the kernels do not support the convolution.
+/// Returns the number of steps of 16 taps, with room for the bias's tap in the backward pass; `None` if the kernels do not support the convolution.
 fn steps(dtype: Dtype, s: &Shapes) -> Option<i64> {
     let takes = matches!(dtype, Dtype::F16 | Dtype::Bf16)
         && s.layout == Layout::Nhwc
@@ -74,7 +74,7 @@ fn steps(dtype: Dtype, s: &Shapes) -> Option<i64> {
     takes.then(|| i64::from(s.taps() / 16 + 1))
 }
 
-/// The kernels of the forward pass and the gradient; `None` if another method has to compute them. `pool[0]`: the forward pass stores maxima;
+/// Returns the kernels of the forward pass and the gradient; `None` if another method has to compute them. `pool[0]`: the forward pass stores maxima;
 /// `pool[1]`: the gradient starts from the gradient of the maxima.
 pub(crate) fn specs_of(dtype: Dtype, geometry: &Geometry, layout: Layout, pool: [bool; 2]) -> Option<[KernelSpec; 2]> {
     let shapes = Shapes::new(geometry, layout).ok()?;
@@ -110,12 +110,12 @@ impl Few {
         Ok(Some(Self { shapes: *shapes, parts, pool: pool[0], forward: forward?, gradient: gradient?, splits }))
     }
 
-    /// The kernel of the forward pass or the weight gradient.
+    /// Returns the kernel of the forward pass or the weight gradient.
     pub fn kernel(&self, pass: Pass) -> &Kernel {
         if pass == Pass::Forward { &self.forward } else { &self.gradient }
     }
 
-    /// Number of blocks that share a weight.
+    /// Returns the number of blocks that share a weight.
     pub fn splits(&self) -> u32 {
         self.splits
     }
@@ -151,7 +151,7 @@ impl Few {
         )
     }
 
-    /// The kernels' `Few` struct for the forward or backward pass.
+    /// Returns the kernels' `Few` struct for the forward or backward pass.
     fn words(&self, pass: usize) -> [u32; 19] {
         let (s, p) = (&self.shapes, &self.parts[pass]);
         let [[h, w], [oh, ow], [sh, sw], [ph, pw]] = [s.x, s.y, s.stride, s.padding];
@@ -181,7 +181,7 @@ impl Few {
     }
 }
 
-/// Number of blocks that cover all filters.
+/// Returns the number of blocks that cover all filters.
 fn groups(s: &Shapes) -> u32 {
     s.filters.div_ceil(Row::FILTERS)
 }

@@ -113,7 +113,7 @@ impl Im2col {
         Ok(Self { shapes, dtype: form.dtype, unroll, fold, exchange, relu, ld, images, whole, last })
     }
 
-    /// Bytes of a panel's columns and, in NCHW, of its copied rows.
+    /// Returns the number of bytes of a panel's columns and, in NCHW, of its copied rows.
     fn panel_bytes(&self) -> u64 {
         let pixels = u64::from(self.images) * u64::from(self.shapes.output_pixels());
         (pixels * pixel_bytes(&self.shapes, self.ld) + 16).next_multiple_of(Workspace::ALIGNMENT)
@@ -132,19 +132,19 @@ impl Im2col {
         })
     }
 
-    /// A panel's columns in the workspace, with this element type.
+    /// Returns a panel's columns in the workspace, with this element type.
     fn columns(&self, workspace: &Workspace, panel: &Panel<'_>, dtype: Dtype) -> DeviceArray {
         let len = u64::from(panel.images * self.shapes.output_pixels()) * u64::from(self.ld);
         DeviceArray::of_bytes(&workspace.part(0, len * dtype.bytes()), dtype)
     }
 
-    /// A panel's part of an array whose images have `image` elements.
+    /// Returns a panel's part of an array whose images have `image` elements.
     fn part(panel: &Panel<'_>, array: &DeviceArray, image: u32) -> DeviceArray {
         let [first, images, image] = [panel.first, panel.images, image].map(|word| word as usize);
         array.range(first * image..(first + images) * image)
     }
 
-    /// A panel's rows `[pixels][filters]`: in NHWC y or dy itself, in NCHW the workspace behind the columns.
+    /// Returns a panel's rows `[pixels][filters]`: in NHWC y or dy itself, in NCHW the workspace behind the columns.
     fn rows(&self, workspace: &Workspace, panel: &Panel<'_>, part: &DeviceArray) -> DeviceArray {
         if self.shapes.layout == Layout::Nhwc {
             return part.clone();
@@ -248,7 +248,7 @@ impl Im2col {
     }
 }
 
-/// Bytes per output pixel: a patch, in f32 because its gradient is f32, and in NCHW also the filters of the pixel.
+/// Returns the number of bytes per output pixel: a patch, in f32 because its gradient is f32, and in NCHW also the filters of the pixel.
 fn pixel_bytes(shapes: &Shapes, ld: u32) -> u64 {
     let filters = if shapes.layout == Layout::Nchw { shapes.filters } else { 0 };
     4 * (u64::from(ld) + u64::from(filters))

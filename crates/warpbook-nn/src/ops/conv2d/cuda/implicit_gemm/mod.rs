@@ -34,7 +34,7 @@ pub(super) struct Implicit {
     total: Option<Sums>,
 }
 
-/// How dw is computed.
+/// The kernels that compute dw.
 #[derive(Debug, Clone)]
 enum Gradient {
     /// Each block sums this many pixels.
@@ -44,14 +44,14 @@ enum Gradient {
     Few(Arc<Few>),
 }
 
-/// How y is computed.
+/// The kernels that compute y.
 #[derive(Debug, Clone)]
 enum Forwards {
     Few(Arc<Few>),
     By(ImplicitBody),
 }
 
-/// How dx is computed, and how y is computed if the convolution has more than a few channels.
+/// The kernels that compute dx, and y if the convolution has more than a few channels.
 #[derive(Debug, Clone)]
 enum ImplicitBody {
     Gathered(Box<Copies>),
@@ -94,7 +94,7 @@ fn aligned<'a>(arrays: impl IntoIterator<Item = (&'a str, &'a DeviceArray)>) -> 
     }
 }
 
-/// For both operands, true if they are copied 16 bytes at a time: NHWC with adjacent channels and filters that fill multiples of 16 bytes.
+/// Returns, for both operands, true if they are copied 16 bytes at a time: NHWC with adjacent channels and filters that fill multiples of 16 bytes.
 fn vectors(pass: Pass, shapes: &Shapes, dtype: Dtype) -> [bool; 2] {
     let whole =
         |channels: u32| shapes.layout == Layout::Nhwc && (u64::from(channels) * dtype.bytes()).is_multiple_of(16);
@@ -107,14 +107,14 @@ fn vectors(pass: Pass, shapes: &Shapes, dtype: Dtype) -> [bool; 2] {
     }
 }
 
-/// Compile-time settings of a pass's kernel; `pool` applies only to the forward pass.
+/// Returns the compile-time settings of a pass's kernel; `pool` applies only to the forward pass.
 fn row(pass: Pass, dtype: Dtype, shapes: &Shapes, turing: bool, pool: bool) -> Row {
     let dilated = pass == Pass::InputGradient && shapes.stride != [1, 1];
     let (vectors, pool) = (vectors(pass, shapes, dtype), pool && pass == Pass::Forward);
     Row { pass, dtype, layout: shapes.layout, vectors, dilated, turing, pool }
 }
 
-/// The kernel of a pass; `None` if no kernel supports the convolution's sizes.
+/// Returns the kernel of a pass; `None` if no kernel supports the convolution's sizes.
 pub(crate) fn spec_of(
     pass: Pass,
     dtype: Dtype,
@@ -212,7 +212,7 @@ impl Implicit {
         Ok(Self { shapes: *shapes, method, forward, input_gradient, weight_gradient, splits, total })
     }
 
-    /// The kernel of a pass; for a weight gradient the kernel of the product, not the one that adds partial sums.
+    /// Returns the kernel of a pass; for a weight gradient the kernel of the product, not the one that adds partial sums.
     pub fn kernel(&self, pass: Pass) -> &Kernel {
         match (pass, &self.forward, &self.weight_gradient) {
             (Pass::Forward, Forwards::Few(few), _) => few.kernel(pass),
@@ -362,8 +362,8 @@ impl Implicit {
     }
 }
 
-/// Number of pixels per block of the weight gradient, a multiple of BK, for as many blocks as run at once, if each gets at least a few stages and
-/// their sums fit into the workspace. It depends on the tile and the number of SMs, so a device gives the same bits on every run.
+/// Returns the number of pixels per block of the weight gradient, a multiple of BK, for as many blocks as run at once, if each gets at least a few stages
+/// and their sums fit into the workspace. It depends on the tile and the number of SMs, so a device gives the same bits on every run.
 fn share(kernel: &Kernel, [m, n]: [u32; 2], pixels: u32, multiprocessors: u32) -> u32 {
     let size = |dim| u32::try_from(kernel.tile().size(dim)).unwrap_or(u32::MAX);
     let tiles = m.div_ceil(size(Dim::Bm)) * n.div_ceil(size(Dim::Bn));

@@ -33,7 +33,7 @@ pub struct Reference {
     sizes: Slice<f64>,
 }
 
-/// Number of products in the shortest nonempty sum of a pass.
+/// Returns the number of products in the shortest nonempty sum of a pass.
 fn fewest_terms(shapes: &Shapes, pass: Pass) -> u64 {
     let side = |axis: usize| {
         let [outputs, taps, inputs] = [shapes.y[axis], shapes.kernel[axis], shapes.x[axis]];

@@ -86,7 +86,7 @@ impl GradientDivision {
     }
 }
 
-/// The cheapest kernel, tile and division; `None` if the kernel does not support the convolution.
+/// Returns the cheapest kernel, tile and division; `None` if the kernel does not support the convolution.
 fn plan(dtype: Dtype, s: &Shapes, multiprocessors: u32) -> Option<([u32; 2], KernelSpec, Tile, GradientDivision)> {
     if !takes(dtype, s) {
         return None;
@@ -107,7 +107,7 @@ fn plan(dtype: Dtype, s: &Shapes, multiprocessors: u32) -> Option<([u32; 2], Ker
     best
 }
 
-/// The kernel that computes a weight gradient on Hopper; `None` if the implicit product computes it.
+/// Returns the kernel that computes a weight gradient on Hopper; `None` if the implicit product computes it.
 pub(super) fn spec_of(dtype: Dtype, shapes: &Shapes, multiprocessors: u32) -> Option<KernelSpec> {
     plan(dtype, shapes, multiprocessors).map(|(_, spec, ..)| spec)
 }
@@ -140,7 +140,7 @@ impl WindowGradient {
         &self.kernel
     }
 
-    /// Number of blocks among which the sum for each weight's gradient is split.
+    /// Returns the number of blocks among which the sum for each weight's gradient is split.
     pub fn splits(&self) -> u32 {
         self.division.splits
     }
@@ -156,7 +156,7 @@ impl WindowGradient {
         launch_gradient(&self.kernel, stream, shape, &maps, Words(self.words()), out)
     }
 
-    /// Tensor map of images whose boxes have these channels and rows.
+    /// Returns the tensor map of images whose boxes have these channels and rows.
     fn map(
         &self,
         images: &DeviceArray,
@@ -176,7 +176,7 @@ impl WindowGradient {
         TensorMap::of_boxes(&self.device, images.address(), shape)
     }
 
-    /// The kernel's `Gradient` struct.
+    /// Returns the kernel's `Gradient` struct.
     fn words(&self) -> [u32; 16] {
         let (s, d) = (&self.shapes, &self.division);
         let [top, left] = s.padding.map(u32::wrapping_neg);

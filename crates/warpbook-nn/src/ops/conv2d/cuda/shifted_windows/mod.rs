@@ -172,7 +172,7 @@ fn plan(job: WindowPass<'_>, multiprocessors: u32) -> Option<(Image, (KernelSpec
     Some((image, choose(&image, (pass, dtype, pool), multiprocessors)?))
 }
 
-/// The kernel that computes a pass on an H100 or H200; `None` if the implicit product computes it. `pool`: the forward pass stores maxima.
+/// Returns the kernel that computes a pass on an H100 or H200; `None` if the implicit product computes it. `pool`: the forward pass stores maxima.
 pub(crate) fn kernel_of(
     pass: Pass,
     dtype: Dtype,
@@ -272,7 +272,7 @@ impl WindowsKernel {
         self.image.map_weights(&self.device, (self.pass, self.dtype), weight, boxes)
     }
 
-    /// The kernel's `Windows` struct.
+    /// Returns the kernel's `Windows` struct.
     fn words(&self, relu: bool) -> [u32; 20] {
         let Image { batch, channels, output: [height, width], kernel: [kh, kw], columns, before, .. } = self.image;
         let d = &self.division;

@@ -40,7 +40,7 @@ fn tile_of(spec: &KernelSpec, image: &Image) -> Option<Tile> {
     spec.tiles.iter().find(covers).or(spec.tiles.last()).cloned()
 }
 
-/// The kernel that computes a pass on an H100 or H200; `None` if another kernel computes it.
+/// Returns the kernel that computes a pass on an H100 or H200; `None` if another kernel computes it.
 pub(crate) fn kernel_of(pass: Pass, dtype: Dtype, geometry: &Geometry, layout: Layout) -> Option<KernelSpec> {
     let shapes = Shapes::new(geometry, layout).ok()?;
     image_of(pass, dtype, &shapes).map(|_| Row { pass, dtype }.spec())
@@ -120,7 +120,7 @@ impl TmaIm2col {
         TensorMap::of_windows(&self.device, from.address(), shape)
     }
 
-    /// Tensor map of the weight. For y, each block of a cluster copies a part of every box.
+    /// Returns the tensor map of the weight. For y, each block of a cluster copies a part of every box.
     fn map_weights(&self, weight: &DeviceArray) -> Result<TensorMap> {
         let rows = match self.pass {
             Pass::Forward => self.size(Dim::Bn) / self.size(Dim::Cluster),
@@ -129,7 +129,7 @@ impl TmaIm2col {
         self.image.map_weights(&self.device, (self.pass, self.dtype), weight, [Row::CHANNELS, rows])
     }
 
-    /// Tensor map of the result, which is stored 64 rows of 64 columns at a time.
+    /// Returns the tensor map of the result, which is stored 64 rows of 64 columns at a time.
     fn map_result(&self, to: &DeviceArray) -> Result<TensorMap> {
         let columns = u64::from(self.image.columns);
         let shape = MatrixShape {
@@ -143,7 +143,7 @@ impl TmaIm2col {
         TensorMap::new(&self.device, to.address(), shape)
     }
 
-    /// The kernel's `Im2col` struct.
+    /// Returns the kernel's `Im2col` struct.
     fn words(&self, relu: bool) -> [u32; 10] {
         let Image { output: [height, width], kernel: [kh, kw], columns, before, channels, .. } = self.image;
         let pixels = u32::try_from(self.image.pixels()).unwrap_or(u32::MAX);
@@ -176,21 +176,21 @@ mod tests {
             let image = image_of(pass, dtype, &shapes)?;
             tile_of(&Row { pass, dtype }.spec(), &image).map(|tile| tile.id.to_string())
         };
-        let of = |pass, g: &Geometry| tile(pass, g, Dtype::Bf16);
+        let chosen = |pass, g: &Geometry| tile(pass, g, Dtype::Bf16);
         use Pass::{Forward, InputGradient, WeightGradient};
-        assert_eq!(of(Forward, &side(256, 256, 7)).as_deref(), Some("128x256s4c2g1"));
-        assert_eq!(of(InputGradient, &side(256, 512, 7)).as_deref(), Some("128x256s4c2g1"));
-        assert_eq!(of(Forward, &side(192, 96, 7)).as_deref(), Some("128x128s6c2g1"));
+        assert_eq!(chosen(Forward, &side(256, 256, 7)).as_deref(), Some("128x256s4c2g1"));
+        assert_eq!(chosen(InputGradient, &side(256, 512, 7)).as_deref(), Some("128x256s4c2g1"));
+        assert_eq!(chosen(Forward, &side(192, 96, 7)).as_deref(), Some("128x128s6c2g1"));
         // The input gradient of 64 channels sums over 256 filters, but the forward pass sums over only 64 channels.
-        assert_eq!(of(InputGradient, &side(64, 256, 15)).as_deref(), Some("256x64s4c2g1"));
-        assert_eq!(of(Forward, &side(64, 256, 15)), None);
-        assert_eq!(of(Forward, &side(128, 128, 15)), None);
-        assert_eq!(of(WeightGradient, &side(256, 256, 7)), None);
+        assert_eq!(chosen(InputGradient, &side(64, 256, 15)).as_deref(), Some("256x64s4c2g1"));
+        assert_eq!(chosen(Forward, &side(64, 256, 15)), None);
+        assert_eq!(chosen(Forward, &side(128, 128, 15)), None);
+        assert_eq!(chosen(WeightGradient, &side(256, 256, 7)), None);
         // Not supported: channels that do not fill rows of 128 bytes, few columns, other types, strides, and the layout NCHW.
-        assert_eq!(of(Forward, &side(264, 256, 7)), None);
-        assert_eq!(of(Forward, &side(256, 32, 7)), None);
+        assert_eq!(chosen(Forward, &side(264, 256, 7)), None);
+        assert_eq!(chosen(Forward, &side(256, 32, 7)), None);
         assert_eq!(tile(Forward, &side(256, 256, 7), Dtype::Tf32), None);
-        assert_eq!(of(Forward, &Geometry { stride: [2; 2], ..side(256, 256, 7) }), None);
+        assert_eq!(chosen(Forward, &Geometry { stride: [2; 2], ..side(256, 256, 7) }), None);
         let first = Shapes::new(&side(256, 256, 7), Layout::Nchw).unwrap();
         assert!(image_of(Forward, Dtype::Bf16, &first).is_none());
     }

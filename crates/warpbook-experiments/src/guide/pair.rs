@@ -71,7 +71,7 @@ pub(super) enum PairDevice {
     Gpu(u32, u32),
 }
 
-/// How a half does its work.
+/// The program of a half.
 pub(super) enum How {
     /// A product, convolution, network or training that uses the engine; the pair makes the candidate.
     Made { place: PairDevice, make: Make },
