@@ -1,3 +1,4 @@
+use super::inputs::StoredPolicy;
 use crate::problem::by_id;
 use crate::{BandwidthPeak, Check, Course, Dtype, Emulated, Inputs, MemoryLevel, Problem, Right, stats};
 use serde::de::Error;
@@ -88,6 +89,7 @@ pub enum L2State {
 /// The rules for taking the samples of a run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(from = "StoredPolicy", into = "StoredPolicy")]
 pub struct Policy {
     /// Clock of the GPU rungs; CPU rungs are always timed with the host's clock.
     pub timed_by: TimedBy,
@@ -98,15 +100,10 @@ pub struct Policy {
     /// Number of samples wanted for each measurement.
     pub samples: u32,
     /// Total time of a measurement's samples in seconds after which the measurement stops early.
-    #[serde(with = "crate::format::real::one")]
-    #[cfg_attr(feature = "schema", schemars(with = "crate::format::real::Real"))]
     pub budget_s: f64,
     /// Regions shorter than this many microseconds are repeated between two events, and the time is divided by the number of repetitions.
-    #[serde(with = "crate::format::real::one")]
-    #[cfg_attr(feature = "schema", schemars(with = "crate::format::real::Real"))]
     pub batch_below_us: f64,
     /// Data that the problems were computed on.
-    #[serde(flatten)]
     pub inputs: Inputs,
 }
 
