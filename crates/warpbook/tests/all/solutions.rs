@@ -203,11 +203,7 @@ fn every_edit_and_its_solution_fit_the_kernel_and_compile() {
                 // between tiles starts with one of them, which is the rung's own on some GPUs.
                 let is_start = cell == "code" && source.contains("// Your edit");
                 let is_choice = cell == "code" && source.contains("// Your choice");
-                assert!(
-                    is_choice || attempt.is_unchanged() == is_start,
-                    "{lesson}, cell {place}: {}",
-                    attempt.text()
-                );
+                assert!(is_choice || attempt.is_unchanged() == is_start, "{lesson}, cell {place}: {}", attempt.text());
                 starts += usize::from(is_start);
             }
         }
