@@ -138,7 +138,7 @@ pub(crate) fn judge(seen: &[Seen], silence: Duration, stall: Duration) -> Option
 /// Returns the message about a rank that has been silent for too long.
 pub(crate) fn silent(rank: usize, time: Duration) -> String {
     format!(
-        "Rank {rank} has not been heard of for {time:.0?}: its process was stopped, or its machine or the network is down."
+        "Rank {rank} has not been heard from for {time:.0?}: its process was stopped, or its machine or the network is down."
     )
 }
 
@@ -170,7 +170,7 @@ mod tests {
         silent.heard = Instant::now().checked_sub(61 * second).unwrap_or(silent.heard);
         let all = [seen(5, 0), silent];
         assert!(
-            verdict(&all).is_none_or(|why| why.starts_with("Rank 1 has not been heard of for")),
+            verdict(&all).is_none_or(|why| why.starts_with("Rank 1 has not been heard from for")),
             "a machine may be up for less"
         );
         silent.left = true;

@@ -15,7 +15,7 @@ use web_sys::File;
 /// A message to the app.
 #[derive(Clone)]
 pub enum Msg {
-    /// A message about records of the page or of an address.
+    /// A message about records from the page's index or from an address.
     Library(LibraryMsg),
     /// A message about records from the disk, the clipboard or a link.
     Disk(DiskMsg),
@@ -49,7 +49,7 @@ impl Msg {
 /// An opened record, or the reason why it could not be opened.
 pub type OpenResult = Result<Rc<Opened>, String>;
 
-/// A message about records of the page or of an address.
+/// A message about records from the page's index or from an address.
 #[derive(Clone)]
 pub enum LibraryMsg {
     /// The index of the page's records arrived.

@@ -24,7 +24,7 @@ fn ladder_columns(run: &Run, problem: &Problem) -> Vec<Figure> {
     all
 }
 
-/// Returns a cell of the ladder's table, sorted by its number.
+/// Returns a cell of the ladder's table. Rows are sorted by its number, or by its text if it has none.
 fn ladder_cell(column: Figure, cell: &warpbook_charts::Cell, m: Option<&Measurement>) -> Cell {
     if cell.text.is_empty() {
         return Cell::number(None, format::number);

@@ -30,7 +30,7 @@ pub struct FreezeArgs {
     /// Checkpoint, or the recipe of the weights: mnist, cifar10, or a file of your own.
     #[arg(value_name = "CHECKPOINT|RECIPE")]
     pub recipe: String,
-    /// Weights with PyTorch's names, or a checkpoint: a safetensors file. Not needed if a checkpoint is named first.
+    /// Safetensors file with the weights: a checkpoint, or weights under PyTorch's names. Not needed if a checkpoint is named first.
     #[arg(value_name = "WEIGHTS")]
     pub weights: Option<PathBuf>,
     /// File for the frozen network; an existing file is replaced.
@@ -54,7 +54,7 @@ pub struct EvalArgs {
     /// Frozen network or checkpoint, or the recipe of the weights: mnist, cifar10, or a file of your own.
     #[arg(value_name = "FILE|RECIPE")]
     pub recipe: String,
-    /// Weights with PyTorch's names, or a checkpoint: a safetensors file.
+    /// Safetensors file with the weights: a checkpoint, or weights under PyTorch's names.
     #[arg(value_name = "WEIGHTS")]
     pub weights: Option<PathBuf>,
     #[command(flatten)]

@@ -38,8 +38,8 @@ pub fn find_recipe(name: &str) -> Result<Plan, Failure> {
 pub fn find_recipe_of_images(name: &str) -> Result<Plan, Failure> {
     if name == AMP_RECIPE {
         return Err(Failure::usage(format!(
-            "{AMP_RECIPE} is trained on random numbers, so that there are no images to classify; choose mnist, cifar10, or a file of your \
-             own, as my.toml."
+            "{AMP_RECIPE} is trained on random numbers, so there are no images to classify; choose mnist, cifar10, or a file of your \
+             own, such as my.toml."
         )));
     }
     find_recipe(name)

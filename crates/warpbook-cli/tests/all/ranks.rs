@@ -183,7 +183,7 @@ fn a_rank_that_hangs_ends_all() {
     signal("-STOP", ranks[1]);
     let (code, text) = rest(child, lines);
     assert_eq!(code, 4, "{text}");
-    assert!(text.contains("Rank 1 has not been heard of for") || text.contains("Rank 1 hangs"), "{text}");
+    assert!(text.contains("Rank 1 has not been heard from for") || text.contains("Rank 1 hangs"), "{text}");
     assert!(!ranks.iter().any(|id| lives(*id)), "processes are left over");
 }
 

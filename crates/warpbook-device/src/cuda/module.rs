@@ -82,7 +82,7 @@ impl Module {
         self.raw
     }
 
-    /// Returns the driver's function for an entry point.
+    /// Returns the driver's handle of the kernel with this entry point.
     pub(crate) fn function(&self, entry: &str) -> Result<sys::CUfunction, DriverError> {
         // SAFETY: the module is live, and its context is current, because every caller has bound it.
         unsafe { result::module::get_function(self.raw, CString::new(entry).unwrap_or_default()) }

@@ -15,7 +15,7 @@ fn thread_instructions_a_second() {
         MODE.set(mode);
         let mean = measure();
         println!("{mode:?}: geometric mean {mean:.0} million thread instructions per second");
-        // The bound is low because a busy core runs at only a third of its usual speed.
+        // The bound is low because the emulator reaches only a third of its usual speed when other work shares the core.
         assert!(mean > 10.0, "{mode:?}: {mean}");
     }
 }

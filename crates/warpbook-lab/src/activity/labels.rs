@@ -55,7 +55,7 @@ pub(super) fn among(known: &[(usize, &Activity)], all: &[&Activity]) -> Option<V
     // Search from the end: only activities of the same run can follow it, but an evaluation with kernels of the same
     // kinds may come before it.
     let found = by_kind(known, all, true);
-    // The driver may have replaced a fill by a kernel, which matches no kind.
+    // The driver may have replaced a fill with a kernel of an unknown kind, so only the known kernels must all be found.
     let is_there = |k: usize| !is_kernel(known[k].1) || found.contains(&Some(k));
     (!known.is_empty() && (0..known.len()).all(is_there)).then_some(found)
 }

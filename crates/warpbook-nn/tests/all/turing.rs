@@ -184,7 +184,8 @@ fn every_product_of_an_fp16_training_has_a_rung_on_a_t4() {
     let kernels = once(kernels);
     assert!(kernels.len() >= 8, "{}", kernels.len());
     check_all(&kernels);
-    // bf16 would be computed without tensor cores, and tf32 not at all, so trainings in these types are refused.
+    // Products in bf16 would not use tensor cores, and products in tf32 could not be computed at all, so training in these
+    // types is refused.
     let choice_for = |dtype| choose(&Product::new(512, 128, 9216, Form::plain(dtype)), &t4(), &Findings::default());
     assert!(
         choice_for(Dtype::Tf32).is_none() && choice_for(Dtype::Bf16).is_some_and(|c| c.row.rung.id == "07_warp_tile")

@@ -183,7 +183,7 @@ pub struct Measurement {
     /// Gradients that ranks exchange in a step, if the rung trains on several ranks.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub gradients: Option<Gradients>,
-    /// Bytes read and written at each level of memory, which are counted and not measured.
+    /// Bytes read and written at each level of memory (counted, not measured).
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub traffic: Vec<Traffic>,
     /// Number of floating-point operations, if it differs from the problem's.

@@ -142,7 +142,7 @@ impl App {
         self.read(ctx, &key);
     }
 
-    /// Replaces a folder's index in the link by the addresses of its records.
+    /// Replaces the address of a folder's index with the addresses of the folder's records in the link.
     fn open_folder(&mut self, ctx: &Context<Self>, key: &str, records: Vec<String>) {
         self.loading.pending -= 1;
         let address = key.strip_prefix('@').unwrap_or(key).to_owned();

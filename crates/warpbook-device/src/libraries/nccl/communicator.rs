@@ -422,7 +422,7 @@ impl Drop for Communicator {
             return;
         }
         for (.., operation) in self.weighted.get_mut().unwrap_or_else(PoisonError::into_inner).drain(..) {
-            // SAFETY: the operation was created with this communicator, which is live, and is not used again.
+            // SAFETY: the communicator is live and created this operation; the operation is not used again.
             let _ = unsafe { (self.nccl.calls.unmake_operation)(operation, self.handle.0) };
         }
         self.unregister_all();

@@ -117,7 +117,7 @@ pub fn backward(
     backward_across(b, x, gamma, [mean, inverse_deviation], dy, dx, [dgamma, dbeta], across)
 }
 
-/// Like [`backward`], after [`forward_training_across`]; dgamma and dbeta cover this rank's rows only.
+/// Like [`backward`], but for use after [`forward_training_across`]. dgamma and dbeta cover only this rank's rows.
 ///
 /// # Errors
 /// The same errors as [`forward_training`].

@@ -30,7 +30,7 @@ pub struct Parameters<'a> {
 pub struct Control<'a> {
     /// Learning rate, written by the host, and number of steps so far, counted by the kernel from 0, `[2]`.
     pub rate_and_steps: &'a Slice<f64>,
-    /// Workspace for the numbers of the step, `[STEP_WORDS]`.
+    /// Workspace for the values that kernels compute once per step (`Step` in the kernel's source), `[STEP_WORDS]`.
     pub step: &'a Slice<u32>,
     /// If not 0, the step is skipped and not counted, `[1]`.
     pub found: Option<&'a Slice<u32>>,

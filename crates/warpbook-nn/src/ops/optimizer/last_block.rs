@@ -1,5 +1,5 @@
-//! Optimiser steps on a GPU in which a kernel's last block does the follow-up work: the decision about the step after the norm, and the end of the step after
-//! the update.
+//! Optimiser steps on a GPU in which a kernel's last block does the follow-up work: after the norm, it decides about the step; after the update, it ends the
+//! step.
 
 use super::cuda::{Control, NormOutputs, Parameters, blocks, check};
 use super::{OP, Optimizer, launch};
@@ -81,8 +81,8 @@ impl Restore {
         all.enumerate().try_for_each(|(i, array)| stream.copy(array, &kept.range(i * n..(i + 1) * n)))
     }
 
-    /// Restores the saved values if `control.found` marks the step as skipped. Nothing is restored if the training's counters, `counters` `[4]`,
-    /// say that the loss has stopped the step, because the step then updated nothing.
+    /// Restores the saved values if `control.found` marks the step as skipped. If the loss stopped the step, the update changed nothing, so
+    /// nothing is restored; the training's `counters`, `[4]`, tell whether it did.
     pub fn queue(
         &self,
         stream: &Stream,

@@ -28,8 +28,8 @@ pub struct CudaOptions {
     /// True if a second stream computes weight gradients while the first continues the backward pass; the step ends with the first layer's
     /// weight gradient.
     pub overlap: bool,
-    /// True if kernels are launched before their predecessors have ended, and wait for them themselves: programmatic dependent launch, from
-    /// compute capability 9.0. It has no effect on older GPUs.
+    /// True if a kernel is launched before its predecessor has ended, and does the waiting itself (programmatic dependent launch). This needs
+    /// compute capability 9.0 or later, and has no effect on older GPUs.
     pub dependent: bool,
     /// True if a kernel's last block does the follow-up work: the mean of the losses, the numbers of the update after the norm, and the end
     /// of the step after the update. Otherwise separate kernels do this work.

@@ -1,5 +1,5 @@
-//! A rank on a GPU: passes on a separate stream reduce the gradients, so that the reductions are captured with the step and run during
-//! the backward pass.
+//! A rank on a GPU. Its gradients are reduced on a separate stream, so that the reductions are captured with the step and run during the
+//! backward pass.
 
 use super::params::{ALIGNMENT, Params};
 use super::passes::{OfRanks, Reduction};

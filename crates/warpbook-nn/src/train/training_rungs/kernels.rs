@@ -98,7 +98,7 @@ impl Way {
         }
     }
 
-    /// Returns a kernel of a custom layer: forward or backward.
+    /// Returns the forward (`which` is 0) or backward (`which` is 1) kernel of a custom layer.
     fn own(&self, network: &Network, node: &Node, which: usize) -> Vec<KernelSpec> {
         let (dtype, layout) = (self.options.precision.activations(), self.options.layout);
         let spec_of = |own| {

@@ -94,7 +94,7 @@ pub fn along_k(problem: &Problem) -> Problem {
     again(problem, problem.dtype, (transposed(problem).0, true))
 }
 
-/// Returns a rung from the ladder.
+/// Returns the ladder's rung with this id; `None` if there is none.
 fn ladder_rung(id: &str) -> Option<Rung> {
     rungs().into_iter().find(|r| r.id == id)
 }

@@ -80,7 +80,8 @@ pub fn where_it_pays(run: &Run) -> String {
     )
 }
 
-/// Returns a table of the problems at which `gemm()`'s own choice is slower than the fastest library, the slowest first: both times, and their ratio.
+/// Returns a table of the problems for which `gemm()`'s own choice is slower than the fastest library, with both times and their ratio. The
+/// largest slowdown comes first.
 #[must_use]
 pub fn where_the_library_wins(run: &Run) -> Table {
     let of_libraries = |r: &Rung| matches!(r.runner, Runner::Library(_));

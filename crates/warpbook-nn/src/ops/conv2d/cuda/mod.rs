@@ -184,7 +184,8 @@ struct ForwardArrays<'a> {
     pool: Option<Option<&'a Slice<u8>>>,
 }
 
-/// The gradient of the maxima that [`Convolution::forward_pooled`] stores, with the operations between the maxima and the next layer.
+/// The gradient of the maxima that [`Convolution::forward_pooled`] stores, and what it takes to carry it back through the pool, and through
+/// the ReLU and dropout fused with it.
 #[derive(Debug, Clone, Copy)]
 pub struct PooledGradient<'a> {
     /// Gradient of the maxima, `[batch][oh / 2][ow / 2][filters]`.
