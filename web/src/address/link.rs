@@ -162,7 +162,8 @@ impl Link {
     pub fn label(&mut self, key: String, label: &str) {
         let label: String = label.trim().chars().take(MAX_LABEL).collect();
         if label.is_empty() {
-            self.labels.remove(&key);
+            // `remove` would add a kilobyte to the page, which removes from no other map of this kind.
+            self.labels = std::mem::take(&mut self.labels).into_iter().filter(|(other, _)| *other != key).collect();
         } else {
             self.labels.insert(key, label);
         }

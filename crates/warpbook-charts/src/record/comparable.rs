@@ -3,7 +3,7 @@
 use crate::draw::{ChartError, clean};
 use crate::record::names::{label, line_label};
 use crate::record::verdict::usable;
-use std::collections::BTreeSet;
+use std::collections::HashSet;
 use warpbook_record::{DeviceKind, Input, L2State, Measurement, Policy, Problem, Run, TimedBy};
 
 use crate::record::noise::LEAST_SAMPLES;
@@ -149,7 +149,7 @@ fn inputs_difference(a: &Policy, b: &Policy, problem: &Problem) -> Option<String
         let shown = |e: &Input| Input { work: clean(&e.work), data: clean(&e.data) };
         policy.inputs.entries().iter().map(shown).collect::<Vec<_>>()
     });
-    let [works_a, works_b] = [&a, &b].map(|all| all.iter().map(|e| e.work.as_str()).collect::<BTreeSet<_>>());
+    let [works_a, works_b] = [&a, &b].map(|all| all.iter().map(|e| e.work.as_str()).collect::<HashSet<_>>());
     let in_both = |e: &Input| works_a.contains(&*e.work) && works_b.contains(&*e.work);
     let line = problem.sweep.as_ref().map_or(String::new(), |s| clean(&s.line));
     let texts = [label(problem), line, clean(&problem.id)];
@@ -158,8 +158,9 @@ fn inputs_difference(a: &Policy, b: &Policy, problem: &Problem) -> Option<String
     let is_named = a.iter().any(|e| in_both(e) && names_problem(e));
     let concerns = |e: &Input| e.work.is_empty() || (in_both(e) && (!is_named || names_problem(e)));
     let only = |of: &[Input], other: &[Input]| {
-        let other: BTreeSet<&Input> = other.iter().collect();
-        let kept = of.iter().filter(|e| concerns(e) && !other.contains(e)).map(Input::to_string);
+        let other: Vec<String> = other.iter().map(Input::to_string).collect();
+        let other: HashSet<&str> = other.iter().map(String::as_str).collect();
+        let kept = of.iter().filter(|e| concerns(e)).map(Input::to_string).filter(|text| !other.contains(&**text));
         clean(&kept.collect::<Vec<_>>().join("; "))
     };
     match [only(&a, &b), only(&b, &a)] {

@@ -28,11 +28,9 @@ pub(crate) fn upgrade(run: &mut Value) -> Result<(Vec<Problem>, Descriptor), Str
     }
     run["schema"] = SCHEMA.into();
     if let Value::Object(fields) = run {
-        if let Some(spans) = fields.remove("spans") {
-            fields.insert("parts".into(), spans);
-        }
-        fields.remove("problems");
-        fields.remove("descriptor");
+        let renamed = |name: String| if name == "spans" { "parts".to_owned() } else { name };
+        let kept = std::mem::take(fields).into_iter().filter(|(name, _)| name != "problems" && name != "descriptor");
+        *fields = kept.map(|(name, value)| (renamed(name), value)).collect();
     }
     if let Some(main) = main_problem(&problems) {
         run["main_problem"] = main.id.clone().into();
