@@ -47,7 +47,7 @@ pub(super) struct StoredPolicy {
     /// Data that the problems were computed on, as a sentence, or as a list in records of 28 and 29 November 2026. Pages
     /// that were exported earlier read a sentence only.
     inputs: Summary,
-    /// The same data as a list; missing in older records.
+    /// Entries of `inputs` as a list; missing in older records.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     inputs_by_work: Option<Vec<Input>>,
 }
