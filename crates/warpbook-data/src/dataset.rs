@@ -79,20 +79,20 @@ impl fmt::Display for Origin {
 
 /// The size of a part that is split off: a count of images, or a fraction of the images between 0 and 1.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub enum Part {
+pub enum SplitSize {
     /// Number of images in the part.
     Count(usize),
     /// A share of the images, rounded to a whole image.
     Fraction(f64),
 }
 
-impl From<usize> for Part {
+impl From<usize> for SplitSize {
     fn from(count: usize) -> Self {
         Self::Count(count)
     }
 }
 
-impl From<f64> for Part {
+impl From<f64> for SplitSize {
     fn from(fraction: f64) -> Self {
         Self::Fraction(fraction)
     }
@@ -301,12 +301,12 @@ impl Dataset {
     ///
     /// # Errors
     /// If the part is empty, or not smaller than the set.
-    pub fn split(&self, validation: impl Into<Part>, seed: u64) -> Result<(Self, Self)> {
+    pub fn split(&self, validation: impl Into<SplitSize>, seed: u64) -> Result<(Self, Self)> {
         let (n, part) = (self.len(), validation.into());
         let count = match part {
-            Part::Count(count) => count,
-            Part::Fraction(f) if f > 0.0 && f < 1.0 => (n as f64 * f).round() as usize,
-            Part::Fraction(f) => {
+            SplitSize::Count(count) => count,
+            SplitSize::Fraction(f) if f > 0.0 && f < 1.0 => (n as f64 * f).round() as usize,
+            SplitSize::Fraction(f) => {
                 return Err(Error::Setting(format!(
                     "A fraction of {f} cannot be split off; choose one between 0 and 1, such as 0.1."
                 )));
@@ -406,7 +406,7 @@ mod tests {
         let data = numbered(10);
         assert_eq!(data.split(3, 1).unwrap().1.len(), 3);
         assert_eq!(data.split(0.25, 1).unwrap().0.len(), 7);
-        for bad in [Part::Count(0), Part::Count(10), Part::Fraction(0.01), Part::Fraction(0.99)] {
+        for bad in [SplitSize::Count(0), SplitSize::Count(10), SplitSize::Fraction(0.01), SplitSize::Fraction(0.99)] {
             assert!(data.split(bad, 1).unwrap_err().to_string().contains("both parts need at least one"), "{bad:?}");
         }
         for bad in [0.0, 1.0, -1.0, f64::NAN, f64::INFINITY] {

@@ -17,7 +17,7 @@ pub mod philox;
 mod rows;
 mod synthetic;
 
-pub use dataset::{Dataset, Origin, Part, Splits};
+pub use dataset::{Dataset, Origin, SplitSize, Splits};
 pub use error::{Error, Result};
 pub use files::cifar::cifar10;
 pub use files::idx::{fashion_mnist, mnist};

@@ -21,7 +21,7 @@ const MOST_LINKS: usize = 40;
 /// The system's errors, for example if the folder does not exist, permission is denied or the disk is full. The temporary file is then removed.
 pub fn write_atomic(path: impl AsRef<Path>, bytes: &[u8]) -> io::Result<()> {
     let path = behind_links(path.as_ref())?;
-    let part = Part::next_to(&path)?;
+    let part = TemporaryFile::next_to(&path)?;
     {
         let mut file = part.create(&path)?;
         file.write_all(bytes)?;
@@ -51,7 +51,7 @@ pub fn ensure_writable(path: impl AsRef<Path>, bytes: u64) -> io::Result<()> {
         Ok(_) => drop(File::options().append(true).open(&path)?),
         Err(_) => make_folder_of(&path)?,
     }
-    let part = Part::next_to(&path)?;
+    let part = TemporaryFile::next_to(&path)?;
     let mut file = part.create(&path)?;
     let block = vec![0; 1 << 20];
     let mut left = bytes;
@@ -111,9 +111,9 @@ fn make_folder_of(path: &Path) -> io::Result<()> {
 }
 
 /// A temporary file next to its final location. Dropping it removes the file unless it was renamed.
-struct Part(PathBuf);
+struct TemporaryFile(PathBuf);
 
-impl Part {
+impl TemporaryFile {
     fn next_to(path: &Path) -> io::Result<Self> {
         let file = path.file_name().ok_or_else(|| io::Error::other("it names no file"))?;
         let mut name = OsString::from(".");
@@ -138,7 +138,7 @@ impl Part {
     }
 }
 
-impl Drop for Part {
+impl Drop for TemporaryFile {
     fn drop(&mut self) {
         // The file no longer exists if it was renamed.
         let _ = fs::remove_file(&self.0);

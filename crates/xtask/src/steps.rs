@@ -34,7 +34,7 @@ impl Report {
 
 /// A step that has run.
 #[derive(Debug)]
-struct Row {
+struct FinishedStep {
     name: String,
     wall: Duration,
     /// The CPU time of the step's programs, on all cores; `None` if the system does not report it.
@@ -46,7 +46,7 @@ struct Row {
 #[derive(Debug, Default)]
 pub struct Steps {
     only: Vec<String>,
-    rows: Vec<Row>,
+    rows: Vec<FinishedStep>,
 }
 
 impl Steps {
@@ -78,12 +78,12 @@ impl Steps {
             eprintln!("error: {error}");
         }
         let cpu = cpu_of_programs().zip(cpu).map(|(now, before)| now.saturating_sub(before));
-        self.rows.push(Row { name: name.to_owned(), wall: begin.elapsed(), cpu, report });
+        self.rows.push(FinishedStep { name: name.to_owned(), wall: begin.elapsed(), cpu, report });
     }
 
     /// Returns the steps as JSON: names, seconds and counts.
     pub fn times(&self) -> anyhow::Result<String> {
-        let row = |r: &Row| {
+        let row = |r: &FinishedStep| {
             serde_json::json!({
                 "step": r.name,
                 "wall_s": r.wall.as_secs_f64(),
@@ -110,7 +110,7 @@ impl Steps {
         let mut rows = vec![head.map(str::to_owned).to_vec()];
         let (mut passed, mut failed, mut skipped) = (0, 0, 0);
         let (mut wall, mut cpu) = (Duration::ZERO, Duration::ZERO);
-        for Row { name, wall: time, cpu: cpu_time, report: r } in &self.rows {
+        for FinishedStep { name, wall: time, cpu: cpu_time, report: r } in &self.rows {
             (wall, cpu) = (wall + *time, cpu + cpu_time.unwrap_or_default());
             let n_skipped = u32::try_from(r.skipped.len()).unwrap_or(u32::MAX);
             (passed, failed, skipped) = (passed + r.passed, failed + r.failed, skipped + n_skipped);

@@ -1,7 +1,7 @@
 //! The marks of the charts on the page: positions, hit testing and focus.
 
 use super::document;
-use crate::plot::marks::{Place, Reading};
+use crate::plot::marks::{MarkPosition, Reading};
 use std::collections::BTreeMap;
 use wasm_bindgen::JsCast;
 use web_sys::{Element, MouseEvent, SvgElement};
@@ -131,12 +131,12 @@ pub fn focus(stop: &Element) {
 }
 
 /// Returns the places of marks and legend entries for [`step`](crate::plot::marks::step).
-pub fn places(stops: &[Element]) -> Vec<Place> {
+pub fn places(stops: &[Element]) -> Vec<MarkPosition> {
     let said = |e: &Element, name: &str| {
         let around = if is_mark(e) { e.closest(&format!("[{name}]")).ok().flatten() } else { None };
         around.and_then(|a| a.get_attribute(name)).unwrap_or_default()
     };
-    stops.iter().map(|e| Place { rung: said(e, "data-rung"), problem: said(e, "data-problem") }).collect()
+    stops.iter().map(|e| MarkPosition { rung: said(e, "data-rung"), problem: said(e, "data-problem") }).collect()
 }
 
 /// Returns the mark that the arrow keys start from.

@@ -42,7 +42,7 @@ impl Reading {
 
 /// The rung and problem of a mark, for [`step`].
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Place {
+pub struct MarkPosition {
     /// The rung's id; empty for an entry of the legend.
     pub rung: String,
     /// The problem's label.
@@ -53,7 +53,7 @@ pub struct Place {
 ///
 /// Left and right follow the order of drawing. Up and down go to the same rung in the next row if rows are problems, to
 /// the same problem on the next line if lines are rungs, and otherwise act like left and right.
-pub fn step(places: &[Place], from: usize, key: &str) -> Option<usize> {
+pub fn step(places: &[MarkPosition], from: usize, key: &str) -> Option<usize> {
     let last = places.len().checked_sub(1)?;
     let across = |forward: bool| {
         let here = places.get(from)?;
@@ -80,7 +80,7 @@ pub fn step(places: &[Place], from: usize, key: &str) -> Option<usize> {
 }
 
 /// Returns the key that the marks of one row share: the problem if rows are problems, else the rung.
-fn row_of(places: &[Place]) -> fn(&Place) -> &str {
+fn row_of(places: &[MarkPosition]) -> fn(&MarkPosition) -> &str {
     let rows_are_problems =
         places.windows(2).filter(|w| w[0].problem == w[1].problem && w[0].rung != w[1].rung).count();
     let rows_are_rungs = places.windows(2).filter(|w| w[0].rung == w[1].rung && w[0].problem != w[1].problem).count();
@@ -91,8 +91,8 @@ fn row_of(places: &[Place]) -> fn(&Place) -> &str {
 mod tests {
     use super::*;
 
-    fn places(all: &[(&str, &str)]) -> Vec<Place> {
-        all.iter().map(|(rung, problem)| Place { rung: (*rung).into(), problem: (*problem).into() }).collect()
+    fn places(all: &[(&str, &str)]) -> Vec<MarkPosition> {
+        all.iter().map(|(rung, problem)| MarkPosition { rung: (*rung).into(), problem: (*problem).into() }).collect()
     }
 
     #[test]
@@ -101,7 +101,8 @@ mod tests {
         let cells = places(&[("a", "1"), ("b", "1"), ("c", "1"), ("a", "2"), ("b", "2")]);
         let lines = places(&[("a", "1"), ("a", "2"), ("a", "3"), ("b", "2"), ("b", "3")]);
         let ladder = places(&[("a", "1"), ("b", "1"), ("c", "1")]);
-        let check = |all: &[Place], from, key, to| assert_eq!(step(all, from, key), to, "{key} from {from} of {all:?}");
+        let check =
+            |all: &[MarkPosition], from, key, to| assert_eq!(step(all, from, key), to, "{key} from {from} of {all:?}");
         check(&cells, 1, "ArrowDown", Some(4));
         check(&cells, 4, "ArrowUp", Some(1));
         check(&cells, 2, "ArrowRight", Some(3));

@@ -1,7 +1,7 @@
 use crate::draw::text::words::{counted, percent, time, times};
 use crate::draw::{
-    Axis, Bar, Bars, Chart, ChartError, Content, Frame, LOG_FROM, MAX_ENTRIES, Mark, MarkData, Options, Rgb, Row,
-    Rungs, Table, clean, less_is_better,
+    Axis, Bar, BarRow, Bars, Chart, ChartError, Content, Frame, LOG_FROM, MAX_ENTRIES, MarkData, Options,
+    ReferenceLine, Rgb, Rungs, Table, clean, less_is_better,
 };
 use crate::record::{
     Ceiling, LadderTable, Measure, OF_PEAK_MEMORY, RunnerKind, arithmetic_name, bound, claim, claim_of_memory, columns,
@@ -176,20 +176,21 @@ impl Ladder<'_> {
         Some((value, format!("{}: {}", clean(&guess.label), self.measure.text(value))))
     }
 
-    /// Returns the marks that bars are compared with: the ceiling, the library, and the reader's guess.
-    fn marks(&self, ceiling: Option<&Ceiling>, guess: Option<(f64, String)>) -> Vec<Mark> {
+    /// Returns the lines that bars are compared with: the ceiling, the library, and the reader's guess.
+    fn reference_lines(&self, ceiling: Option<&Ceiling>, guess: Option<(f64, String)>) -> Vec<ReferenceLine> {
         let ceiling = ceiling.map(|c| {
             let label = self.ceiling_label(c);
-            Mark { value: self.value(c.us), data: MarkData::reference(&label), label, solid: false }
+            ReferenceLine { value: self.value(c.us), data: MarkData::reference(&label), label, solid: false }
         });
         let counted = |(m, _): &(&Measurement, f64)| self.measure.is_timed() || peak_bytes(m).is_some();
         let library = self.library.filter(counted).map(|(m, us)| {
             let value = self.value_of(m, us);
             let (name, shown) = (name(self.run, &m.rung), self.measure.text(value));
             let label = format!("{name}: {shown}");
-            Mark { value, data: MarkData { name, ..self.measure.data(m, shown) }, label, solid: true }
+            ReferenceLine { value, data: MarkData { name, ..self.measure.data(m, shown) }, label, solid: true }
         });
-        let guess = guess.map(|(value, label)| Mark { value, data: MarkData::reference(&label), label, solid: false });
+        let guess =
+            guess.map(|(value, label)| ReferenceLine { value, data: MarkData::reference(&label), label, solid: false });
         ceiling.into_iter().chain(library).chain(guess).collect()
     }
 
@@ -322,7 +323,7 @@ impl Ladder<'_> {
             base,
             tick,
             caption: format!("{caption}{direction}"),
-            marks: self.marks(ceiling.as_ref(), guess),
+            reference_lines: self.reference_lines(ceiling.as_ref(), guess),
             legend: self.legend(&drawn),
             frame,
         }
@@ -361,7 +362,7 @@ impl Ladder<'_> {
         }
     }
 
-    fn row(&self, row: &LadderRow<'_>) -> Row {
+    fn row(&self, row: &LadderRow<'_>) -> BarRow {
         let m = row.measurement;
         let (name, mut id) = names(self.run, &m.rung);
         let is_best = self.options.rungs != Rungs::All
@@ -399,7 +400,7 @@ impl Ladder<'_> {
                 })
             }
         };
-        Row { name, id, content }
+        BarRow { name, id, content }
     }
 
     /// If a rung's two 16-bit types share a row, returns the figure of the other type, such as "bf16: 2.5 M images/s".

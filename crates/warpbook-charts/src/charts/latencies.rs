@@ -1,7 +1,7 @@
 //! Chart of the latencies of the levels of memory.
 
 use crate::draw::text::words::significant;
-use crate::draw::{Axis, BLUE, Bar, Bars, Chart, ChartError, Content, Frame, MarkData, Options, Row, Table, clean};
+use crate::draw::{Axis, BLUE, Bar, BarRow, Bars, Chart, ChartError, Content, Frame, MarkData, Options, Table, clean};
 
 impl Options {
     /// Draws the time that an instruction waits for its input, with one bar in nanoseconds for each level of memory, in the given order. A level whose value is
@@ -44,14 +44,24 @@ impl Options {
                     })
                 }
             };
-            rows.push(Row { name, id: String::new(), content });
+            rows.push(BarRow { name, id: String::new(), content });
         }
         let description = format!("Bars of the latency of each level: {}.", phrases.join(", "));
         let [title, subtitle] = [clean(title), clean(subtitle)];
         let frame = Frame { width: self.px(), title, subtitle, description, notes: Vec::new(), table };
         let axis = Some(Axis::from_zero(levels.iter().filter_map(|(_, ns)| usable(*ns))));
         let caption = "from an instruction's start until the next can use its result; shorter is better".to_owned();
-        Bars { frame, rows, axis, base: None, tick: nanoseconds, caption, marks: Vec::new(), legend: Vec::new() }.draw()
+        Bars {
+            frame,
+            rows,
+            axis,
+            base: None,
+            tick: nanoseconds,
+            caption,
+            reference_lines: Vec::new(),
+            legend: Vec::new(),
+        }
+        .draw()
     }
 }
 

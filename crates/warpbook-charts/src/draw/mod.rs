@@ -21,7 +21,7 @@ pub(crate) use colour::{
 pub(crate) use frame::{Frame, MAX_ENTRIES};
 pub(crate) use mark_data::{MarkData, shared_samples};
 pub(crate) use options::{Options, Rungs, is_narrow};
-pub(crate) use plot::bars::{Bar, Bars, Content, Mark, Row, Segment};
+pub(crate) use plot::bars::{Bar, BarRow, Bars, Content, ReferenceLine, Segment};
 pub(crate) use plot::labels::{Along, Area, PointLabel, Room, Xy};
 pub(crate) use plot::lines::{Guide, Lines, Series};
 pub(crate) use plot::ticks::{Axis, LOG_FROM, less_is_better, linear_ticks, plot_words};

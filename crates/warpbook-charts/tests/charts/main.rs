@@ -2,12 +2,12 @@
 
 mod activity;
 mod boards;
-mod climb;
 mod common;
 mod comparisons;
 mod confusion;
 mod emulated;
 mod exponents;
+mod gains;
 mod headlines;
 mod hostile;
 mod ladders;

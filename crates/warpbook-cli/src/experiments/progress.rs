@@ -72,7 +72,7 @@ impl Progress {
                 if let Some((.., bar)) = &self.bars {
                     bar.set_length(*measurements as u64);
                 }
-                self.line(&Row::header(run));
+                self.line(&ProgressTable::header(run));
             }
             Event::Preparing(what) => match &self.bars {
                 Some((_, spinner, _)) => spinner.set_message((*what).to_owned()),
@@ -86,7 +86,7 @@ impl Progress {
             }
             Event::Finished { measurement, run } => {
                 if self.is_news(measurement) {
-                    self.line(&Row::line(measurement, run));
+                    self.line(&ProgressTable::line(measurement, run));
                 }
                 if let Some((.., bar)) = &self.bars {
                     bar.inc(1);
@@ -99,13 +99,13 @@ impl Progress {
 
 /// Formats rows of the table that is printed row by row during the run, so that its widths cannot depend on later rows.
 /// It has the same columns as the record's own table.
-struct Row;
+struct ProgressTable;
 
 /// Widths of the columns for a figure with its unit and for a problem, in characters.
 const FIGURE: usize = 12;
 const PROBLEM: usize = 22;
 
-impl Row {
+impl ProgressTable {
     fn width(run: &Run) -> usize {
         run.rungs.iter().map(|r| r.id.chars().count()).max().unwrap_or(0).clamp(4, 40)
     }

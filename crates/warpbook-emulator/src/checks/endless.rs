@@ -16,6 +16,8 @@ pub(super) struct EndlessCheck {
     polled: Option<(u32, String)>,
     /// The instruction and the address of the access that `polled` describes.
     known: (u32, u64),
+    /// True after [`EndlessCheck::step`] has reported a loop, with its explanation.
+    is_explained: bool,
 }
 
 impl EndlessCheck {
@@ -28,6 +30,7 @@ impl EndlessCheck {
         if moment.active == 0 || !matches!(moment.step().action, Action::Branch(target) if target == moment.at) {
             return Ok(());
         }
+        self.is_explained = true;
         let message = format!("The loop in {} never ends. {ONCE}", line(moment.kernel, moment.at, moment.at));
         Err(moment.fault(Cause::Endless, moment.active.trailing_zeros() as usize, message))
     }
@@ -44,8 +47,7 @@ impl EndlessCheck {
 
     /// Adds an explanation to the fault of a launch that has used up its budget of steps.
     pub(super) fn explain(&self, fault: Fault, kernel: &Kernel) -> Fault {
-        // The fault of a branch that jumps to itself already has its explanation.
-        if fault.cause != Cause::Endless || fault.message.ends_with(ONCE) {
+        if fault.cause != Cause::Endless || self.is_explained {
             return fault;
         }
         let Some((first, last)) = innermost_loop(kernel, self.at) else { return fault };

@@ -7,7 +7,7 @@ use super::clocks::Clock;
 use super::order::Synchronisation;
 use super::words::{element, line};
 use crate::machine::{AccessKind, Identity, LOCAL_WINDOW, Memory, Moment, Request, SHARED_WINDOW, lanes, start};
-use crate::program::{Action, BarrierKind, Collective, CollectiveKind, Row, Strength};
+use crate::program::{Action, BarrierKind, Collective, CollectiveKind, RowIndex, Strength};
 use crate::ptx::Space;
 use crate::{Cause, Fault, Thread};
 use std::collections::BTreeMap;
@@ -325,7 +325,7 @@ fn stores_the_same(request: &Request, lane: usize, other: &Group) -> bool {
     let Action::Store(access, from) = &moment.step().action else { return false };
     let size = usize::from(access.bytes);
     let stored = |lane: usize| -> Vec<u8> {
-        let value = |row: &Row| moment.rows[*row as usize][lane].to_le_bytes()[..size].to_vec();
+        let value = |row: &RowIndex| moment.rows[*row as usize][lane].to_le_bytes()[..size].to_vec();
         from.iter().flat_map(value).collect()
     };
     let is_now = other.at == moment.at && !other.is_of_warps && u32::from(other.warp) == moment.warp;

@@ -7,7 +7,7 @@ use crate::compute::{LANES, Lanes, mask, ones};
 use crate::machine::{
     Identity, LOCAL_WINDOW, Memory, Moment, Request, SHARED_WINDOW, Unwritten, extend, lanes, read, start,
 };
-use crate::program::{Access, Action, BarrierKind, Collective, CollectiveKind, Comparison, Kernel, NONE, Row};
+use crate::program::{Access, Action, BarrierKind, Collective, CollectiveKind, Comparison, Kernel, NONE, RowIndex};
 use crate::ptx::Space;
 use crate::{Cause, Fault};
 use std::collections::BTreeMap;
@@ -169,7 +169,7 @@ impl UnwrittenCheck {
         &mut self.blocks[moment.identity.resident].warps[moment.warp as usize]
     }
 
-    fn load(&mut self, request: &Request, into: &[Row]) {
+    fn load(&mut self, request: &Request, into: &[RowIndex]) {
         let Request { moment, access, addresses, elements, .. } = *request;
         let bytes = usize::from(access.bytes) * elements;
         let mut unclear = [0; 4];
@@ -199,7 +199,7 @@ impl UnwrittenCheck {
         }
     }
 
-    fn store(&mut self, request: &Request, from: &[Row]) -> Result<(), Fault> {
+    fn store(&mut self, request: &Request, from: &[RowIndex]) -> Result<(), Fault> {
         let Request { moment, access, addresses, elements, .. } = *request;
         let size = usize::from(access.bytes);
         let registers = self.registers(moment);
@@ -218,7 +218,7 @@ impl UnwrittenCheck {
         Ok(())
     }
 
-    fn atomic(&mut self, request: &Request, into: Row, operands: [Row; 2]) -> Result<(), Fault> {
+    fn atomic(&mut self, request: &Request, into: RowIndex, operands: [RowIndex; 2]) -> Result<(), Fault> {
         let Request { moment, access, addresses, .. } = *request;
         let bytes = usize::from(access.bytes);
         let is_exchange = moment.step().opcode.contains(".exch.");
@@ -278,7 +278,7 @@ impl UnwrittenCheck {
                 }
                 _ => spread(is_any_open),
             };
-            let width = |row: Row| self.widths.get(row as usize).copied().unwrap_or(0);
+            let width = |row: RowIndex| self.widths.get(row as usize).copied().unwrap_or(0);
             registers.set(collective.into, *mask, &bits, width(collective.into), origin);
             let is_match = matches!(collective.kind, CollectiveKind::MatchAll);
             registers.set(collective.predicate_into, *mask, &spread(is_match && is_any_open), 0xff, origin);
@@ -319,7 +319,14 @@ impl UnwrittenCheck {
     }
 
     /// Returns a fault if unwritten bits are stored to global memory.
-    fn demand_stored(&self, moment: &Moment, row: Row, lane: usize, address: u64, bits: &[u8]) -> Result<(), Fault> {
+    fn demand_stored(
+        &self,
+        moment: &Moment,
+        row: RowIndex,
+        lane: usize,
+        address: u64,
+        bits: &[u8],
+    ) -> Result<(), Fault> {
         if address & (SHARED_WINDOW | LOCAL_WINDOW) != 0 || bits.iter().all(|byte| *byte == 0) {
             return Ok(());
         }
@@ -334,7 +341,7 @@ impl UnwrittenCheck {
 }
 
 impl Registers {
-    fn bits(&self, row: Row) -> Lanes {
+    fn bits(&self, row: RowIndex) -> Lanes {
         let row = row as usize;
         let unclear = self.unclear.get(row).copied().unwrap_or(0);
         if unclear == 0 {
@@ -343,13 +350,13 @@ impl Registers {
         std::array::from_fn(|lane| if unclear >> lane & 1 == 1 { self.bits[row][lane] } else { 0 })
     }
 
-    fn clear(&mut self, row: Row, active: u32) {
+    fn clear(&mut self, row: RowIndex, active: u32) {
         if let Some(unclear) = self.unclear.get_mut(row as usize) {
             *unclear &= !active;
         }
     }
 
-    fn set(&mut self, row: Row, active: u32, bits: &Lanes, width: u64, origin: u32) {
+    fn set(&mut self, row: RowIndex, active: u32, bits: &Lanes, width: u64, origin: u32) {
         self.clear(row, active);
         for lane in lanes(active).filter(|lane| row != NONE && bits[*lane] & width != 0) {
             self.bits[row as usize][lane] = bits[lane] & width;
@@ -358,7 +365,7 @@ impl Registers {
         }
     }
 
-    fn first_origin(&self, mut rows: impl Iterator<Item = Row>, active: u32) -> u32 {
+    fn first_origin(&self, mut rows: impl Iterator<Item = RowIndex>, active: u32) -> u32 {
         rows.find(|row| self.unclear[*row as usize] & active != 0).map_or(NONE, |row| self.origin[row as usize])
     }
 
@@ -372,7 +379,7 @@ impl Registers {
             self.clear(comparison.opposite_into, active);
             return;
         }
-        let value = |row: Row| &moment.rows[row as usize];
+        let value = |row: RowIndex| &moment.rows[row as usize];
         let mut outcome = [0; LANES];
         (comparison.compare)(&mut outcome, value(a), value(b));
         let (x, y) = (self.bits(a), self.bits(b));
@@ -394,7 +401,14 @@ impl Registers {
     }
 
     /// Returns a fault if any of the given bits of a register is unwritten in one of the lanes in `mask`.
-    fn demand(&self, row: Row, mask: u32, bits: u64, moment: &Moment, what: impl Fn() -> String) -> Result<(), Fault> {
+    fn demand(
+        &self,
+        row: RowIndex,
+        mask: u32,
+        bits: u64,
+        moment: &Moment,
+        what: impl Fn() -> String,
+    ) -> Result<(), Fault> {
         let unclear = self.unclear[row as usize] & mask;
         let Some(lane) = lanes(unclear).find(|lane| self.bits[row as usize][*lane] & bits != 0) else {
             return Ok(());
@@ -404,7 +418,7 @@ impl Registers {
     }
 
     /// Describes where a lane's unwritten value comes from.
-    fn story(&self, row: Row, lane: usize, moment: &Moment) -> String {
+    fn story(&self, row: RowIndex, lane: usize, moment: &Moment) -> String {
         match self.origin.get(row as usize) {
             Some(&at) if at != NONE => {
                 let line = line(moment.kernel, at, moment.at);

@@ -5,12 +5,12 @@ use super::observer::{AccessKind, Request};
 use super::warp::{Warp, lanes};
 use super::{LOCAL_WINDOW, SHARED_WINDOW};
 use crate::compute::{self, Lanes, mask};
-use crate::program::{Access, NONE, Row, Update};
+use crate::program::{Access, NONE, RowIndex, Update};
 use crate::ptx::Space;
 use crate::{Cause, Fault};
 
 impl Warp {
-    pub(super) fn load(&mut self, access: &Access, into: &[Row], context: &mut Context) -> Result<(), Fault> {
+    pub(super) fn load(&mut self, access: &Access, into: &[RowIndex], context: &mut Context) -> Result<(), Fault> {
         let bytes = usize::from(access.bytes);
         self.each_lane(access, (AccessKind::Load, into.len()), context, |rows, lane, found| {
             for (row, element) in into.iter().zip(found.chunks_exact(bytes)) {
@@ -22,7 +22,7 @@ impl Warp {
         })
     }
 
-    pub(super) fn store(&mut self, access: &Access, from: &[Row], context: &mut Context) -> Result<(), Fault> {
+    pub(super) fn store(&mut self, access: &Access, from: &[RowIndex], context: &mut Context) -> Result<(), Fault> {
         let bytes = usize::from(access.bytes);
         self.each_lane(access, (AccessKind::Store, from.len()), context, |rows, lane, found| {
             for (row, element) in from.iter().zip(found.chunks_exact_mut(bytes)) {
@@ -36,7 +36,7 @@ impl Warp {
     pub(super) fn atomic(
         &mut self,
         access: &Access,
-        ([update, shared_update], into, operands): ([Update; 2], Row, [Row; 2]),
+        ([update, shared_update], into, operands): ([Update; 2], RowIndex, [RowIndex; 2]),
         context: &mut Context,
     ) -> Result<(), Fault> {
         self.each_lane(access, (AccessKind::Atomic, 1), context, |rows, lane, found| {

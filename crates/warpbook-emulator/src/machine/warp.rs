@@ -8,7 +8,7 @@ use super::block::Context;
 use super::launch::Identity;
 use super::memory::POISON;
 use crate::compute::{LANES, Lanes, Word};
-use crate::program::{Action, Kernel, Lane, NONE, Row, RowKind, SPECIALS, Step};
+use crate::program::{Action, Kernel, Lane, NONE, RowIndex, RowKind, SPECIALS, Step};
 use crate::{Cause, Fault};
 use std::collections::VecDeque;
 
@@ -296,12 +296,12 @@ impl Warp {
         Fault { thread: Some(context.identity.thread(self.number, lane)), ..Fault::new(cause, message) }
     }
 
-    pub(super) fn row(&self, row: Row) -> &Lanes {
+    pub(super) fn row(&self, row: RowIndex) -> &Lanes {
         &self.rows[row as usize]
     }
 
     /// Stores the values of the active lanes in a register row. Does nothing if the row is [`NONE`].
-    pub(super) fn set(&mut self, row: Row, active: u32, values: &Lanes) {
+    pub(super) fn set(&mut self, row: RowIndex, active: u32, values: &Lanes) {
         if row == NONE {
             return;
         }

@@ -5,7 +5,7 @@ use crate::ptx::{SourcePosition, Space};
 use std::sync::Arc;
 
 /// Index of a row: a register, constant or special register with a value for each of the 32 lanes.
-pub(crate) type Row = u32;
+pub(crate) type RowIndex = u32;
 
 /// Marks a missing row or instruction.
 pub(crate) const NONE: u32 = u32::MAX;
@@ -17,7 +17,7 @@ pub(crate) type Update = fn(u64, u64, u64) -> u64;
 #[derive(Debug, Clone)]
 pub(crate) struct Step {
     /// The guard predicate, and true if the instruction runs only where the predicate is false.
-    pub(crate) guard: Option<(Row, bool)>,
+    pub(crate) guard: Option<(RowIndex, bool)>,
     pub(crate) action: Action,
     /// The opcode with its modifiers; empty for the exit that is added after the last instruction.
     pub(crate) opcode: Arc<str>,
@@ -33,43 +33,43 @@ pub(crate) struct Step {
 pub(crate) enum Action {
     Compute {
         compute: Compute,
-        into: Row,
-        from: [Row; 4],
+        into: RowIndex,
+        from: [RowIndex; 4],
     },
     Compare(Comparison),
     /// Packs values of `bits` bits each into one register. The first value becomes the lowest bits.
     Pack {
-        into: Row,
-        parts: Vec<Row>,
+        into: RowIndex,
+        parts: Vec<RowIndex>,
         bits: u64,
     },
     Unpack {
-        from: Row,
-        parts: Vec<Row>,
+        from: RowIndex,
+        parts: Vec<RowIndex>,
         bits: u64,
     },
     /// Loads values into register rows. A value whose row is [`NONE`] is dropped.
-    Load(Access, Vec<Row>),
-    Store(Access, Vec<Row>),
+    Load(Access, Vec<RowIndex>),
+    Store(Access, Vec<RowIndex>),
     Atomic {
         access: Access,
         /// Updates global memory.
         update: Update,
         /// Updates shared memory. It differs from `update` only in its treatment of denormals.
         shared_update: Update,
-        into: Row,
-        operands: [Row; 2],
+        into: RowIndex,
+        operands: [RowIndex; 2],
     },
     Branch(u32),
     /// A jump through a table, with the row of the table index, and the targets in the table.
-    BranchTable(Row, Vec<u32>),
+    BranchTable(RowIndex, Vec<u32>),
     Exit,
     Trap,
     Barrier(Barrier),
     Collective(Collective),
-    ActiveMask(Row),
+    ActiveMask(RowIndex),
     /// Reads the number of executed instructions, which replaces clock cycles and nanoseconds.
-    Clock(Row),
+    Clock(RowIndex),
     /// A call of `vprintf`, with the offsets of its format, arguments and result in the thread's frame.
     Print([i64; 3]),
     /// A call of `__assertfail`, with the offsets of its message, file and line in the thread's frame.
@@ -88,12 +88,12 @@ pub(crate) enum Action {
 #[derive(Debug, Clone)]
 pub(crate) struct Comparison {
     pub(crate) compare: Compare,
-    pub(crate) from: [Row; 2],
+    pub(crate) from: [RowIndex; 2],
     /// The predicate with which the outcome is combined, and true if the predicate is negated.
-    pub(crate) combine: Option<(Combine, Row, bool)>,
-    pub(crate) into: Row,
+    pub(crate) combine: Option<(Combine, RowIndex, bool)>,
+    pub(crate) into: RowIndex,
     /// Row for the second result: the negated outcome, combined with the same predicate.
-    pub(crate) opposite_into: Row,
+    pub(crate) opposite_into: RowIndex,
 }
 
 /// An access to memory by each active lane.
@@ -104,7 +104,7 @@ pub(crate) struct Access {
     pub(crate) bytes: u8,
     /// Size in bytes to which a loaded element is sign-extended; 0 if it is zero-extended.
     pub(crate) sign_to: u8,
-    pub(crate) base: Row,
+    pub(crate) base: RowIndex,
     pub(crate) offset: i64,
     pub(crate) strength: Strength,
     /// True if the access is ordered only with respect to threads of the same block (`.cta`).
@@ -125,9 +125,9 @@ pub(crate) enum Strength {
 /// A barrier of the block (`bar` or `barrier`).
 #[derive(Debug, Clone)]
 pub(crate) struct Barrier {
-    pub(crate) number: Row,
-    /// Row of the number of threads that meet at the barrier; [`NONE`] for all threads of the block.
-    pub(crate) count: Row,
+    pub(crate) number: RowIndex,
+    /// Row with the number of threads that meet at the barrier; [`NONE`] for all threads of the block.
+    pub(crate) count: RowIndex,
     pub(crate) kind: BarrierKind,
 }
 
@@ -139,9 +139,9 @@ pub(crate) enum BarrierKind {
     Arrive,
     Reduce {
         reduction: Reduction,
-        from: Row,
+        from: RowIndex,
         is_negated: bool,
-        into: Row,
+        into: RowIndex,
     },
 }
 
@@ -157,12 +157,12 @@ pub(crate) enum Reduction {
 #[derive(Debug, Clone)]
 pub(crate) struct Collective {
     pub(crate) kind: CollectiveKind,
-    pub(crate) mask: Row,
-    pub(crate) into: Row,
+    pub(crate) mask: RowIndex,
+    pub(crate) into: RowIndex,
     /// Row for the second result: true if a shuffle's source is in range, or if all lanes match.
-    pub(crate) predicate_into: Row,
+    pub(crate) predicate_into: RowIndex,
     /// Rows of the value and, for shuffles, of the source lane and the clamp.
-    pub(crate) from: [Row; 3],
+    pub(crate) from: [RowIndex; 3],
     pub(crate) is_negated: bool,
 }
 

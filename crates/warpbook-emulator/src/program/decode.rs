@@ -1,6 +1,6 @@
 //! Decodes instructions: turns operands into register rows, and opcodes into actions.
 
-use super::action::{Action, Comparison, NONE, Row};
+use super::action::{Action, Comparison, NONE, RowIndex};
 use super::functions::{Decoder, VariablePlace};
 use super::rows::{RowKind, SPECIALS};
 use crate::Refusal;
@@ -13,12 +13,12 @@ impl<'m> Decoder<'m> {
         Err(Refusal::new(self.current.at, format!("`{}` {why}", self.current.opcode)))
     }
 
-    pub(super) fn constant(&mut self, value: u64) -> Row {
+    pub(super) fn constant(&mut self, value: u64) -> RowIndex {
         self.fixed_row(RowKind::Constant(value))
     }
 
     /// Returns the state space of a variable, and a row with the variable's address plus an offset.
-    pub(super) fn variable(&mut self, id: VariableId, offset: i64) -> (Space, Row) {
+    pub(super) fn variable(&mut self, id: VariableId, offset: i64) -> (Space, RowIndex) {
         let (space, start) = match self.place(id) {
             VariablePlace::Parameter(start) => (Space::Param, start),
             VariablePlace::Frame(start) => (Space::Local, start),
@@ -30,7 +30,7 @@ impl<'m> Decoder<'m> {
     }
 
     /// Returns the row of a source operand. `bytes` is the operand's size, which constants need.
-    pub(super) fn row(&mut self, operand: &Operand, bytes: u8) -> Result<Row, Refusal> {
+    pub(super) fn row(&mut self, operand: &Operand, bytes: u8) -> Result<RowIndex, Refusal> {
         match operand {
             Operand::Register(register) => Ok(self.register(*register)),
             Operand::Integer(value) => Ok(self.constant(value & mask(bytes))),
@@ -49,12 +49,12 @@ impl<'m> Decoder<'m> {
     }
 
     /// Returns the row of one register in a pair of results; [`NONE`] for `_`.
-    fn either(&self, register: Option<Register>) -> Row {
+    fn either(&self, register: Option<Register>) -> RowIndex {
         register.map_or(NONE, |register| self.register(register))
     }
 
     /// Returns the rows of one or two results. The second row is [`NONE`] if there is one result.
-    pub(super) fn results(&self, operand: &Operand) -> Result<(Row, Row), Refusal> {
+    pub(super) fn results(&self, operand: &Operand) -> Result<(RowIndex, RowIndex), Refusal> {
         match operand {
             Operand::Pair(a, b) => Ok((self.either(*a), self.either(*b))),
             other => Ok((self.result(other)?, NONE)),
@@ -62,7 +62,7 @@ impl<'m> Decoder<'m> {
     }
 
     /// Returns the row of a result register; [`NONE`] for `_`.
-    pub(super) fn result(&self, operand: &Operand) -> Result<Row, Refusal> {
+    pub(super) fn result(&self, operand: &Operand) -> Result<RowIndex, Refusal> {
         match operand {
             Operand::Register(register) => Ok(self.register(*register)),
             Operand::Nothing => Ok(NONE),
@@ -71,7 +71,7 @@ impl<'m> Decoder<'m> {
     }
 
     /// Returns the row of a predicate operand, and true if the predicate is negated.
-    pub(super) fn predicate(&mut self, operand: &Operand) -> Result<(Row, bool), Refusal> {
+    pub(super) fn predicate(&mut self, operand: &Operand) -> Result<(RowIndex, bool), Refusal> {
         match operand {
             Operand::Not(register) => Ok((self.register(*register), true)),
             other => Ok((self.row(other, 1)?, false)),
@@ -253,7 +253,7 @@ impl<'m> Decoder<'m> {
     }
 
     /// Returns the size in bytes of the register in which a loaded value is stored.
-    pub(super) fn bytes_of(&self, row: Row) -> u8 {
+    pub(super) fn bytes_of(&self, row: RowIndex) -> u8 {
         match self.rows.get(row as usize) {
             Some(RowKind::Register(bytes)) => *bytes,
             _ => 8,

@@ -1,6 +1,6 @@
 //! Decodes loads, stores and atomics.
 
-use super::action::{Access, Action, NONE, Row, Strength, Update};
+use super::action::{Access, Action, NONE, RowIndex, Strength, Update};
 use super::functions::Decoder;
 use crate::Refusal;
 use crate::compute::{Word, add_half, add_halves, add_single, add_single_flushed};
@@ -46,8 +46,8 @@ impl<'m> Decoder<'m> {
         &mut self,
         operand: &Operand,
         modifiers: &Modifiers,
-        mut row: impl FnMut(&mut Self, &Operand) -> Result<Row, Refusal>,
-    ) -> Result<Vec<Row>, Refusal> {
+        mut row: impl FnMut(&mut Self, &Operand) -> Result<RowIndex, Refusal>,
+    ) -> Result<Vec<RowIndex>, Refusal> {
         let all = match operand {
             Operand::Vector(all) => all.as_slice(),
             single => std::slice::from_ref(single),

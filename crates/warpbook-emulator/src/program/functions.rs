@@ -3,7 +3,7 @@
 //! The parameters of a call are variables of the caller. The callee's parameters use the same addresses in the thread's frame, so nothing is copied. The only
 //! calls that remain are runtime calls: `vprintf` and `__assertfail`.
 
-use super::action::{Action, NONE, Row, Step};
+use super::action::{Action, NONE, RowIndex, Step};
 use super::rows::RowKind;
 use crate::Refusal;
 use crate::ptx::{Function, Instruction, Module, Operand, Space, Variable, VariableId};
@@ -51,7 +51,7 @@ pub(super) struct Decoder<'m> {
     pub(super) steps: Vec<Step>,
     pub(super) rows: Vec<RowKind>,
     /// Rows whose values never change, by their contents.
-    fixed: HashMap<RowKind, Row>,
+    fixed: HashMap<RowKind, RowIndex>,
     pub(super) frame_bytes: u64,
     pub(super) shared_bytes: u64,
     /// Alignment of dynamic shared memory, whose size the launch sets.
@@ -213,7 +213,7 @@ impl<'m> Decoder<'m> {
     }
 
     /// Returns the row of a value that never changes, and adds the row if it is new.
-    pub(super) fn fixed_row(&mut self, kind: RowKind) -> Row {
+    pub(super) fn fixed_row(&mut self, kind: RowKind) -> RowIndex {
         let rows = &mut self.rows;
         *self.fixed.entry(kind).or_insert_with(|| {
             rows.push(kind);
@@ -222,7 +222,7 @@ impl<'m> Decoder<'m> {
     }
 
     /// Returns the row of a register in the function that is being decoded.
-    pub(super) fn register(&self, register: crate::ptx::Register) -> Row {
+    pub(super) fn register(&self, register: crate::ptx::Register) -> RowIndex {
         self.first_register + register.0
     }
 

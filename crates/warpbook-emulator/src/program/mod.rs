@@ -11,8 +11,8 @@ mod rows;
 mod supported;
 
 pub(crate) use action::{
-    Access, Action, Barrier, BarrierKind, Collective, CollectiveKind, Comparison, NONE, Reduction, Row, Shuffle, Step,
-    Strength, Update,
+    Access, Action, Barrier, BarrierKind, Collective, CollectiveKind, Comparison, NONE, Reduction, RowIndex, Shuffle,
+    Step, Strength, Update,
 };
 pub(crate) use rows::{Lane, RowKind, SPECIALS};
 pub use supported::supported;

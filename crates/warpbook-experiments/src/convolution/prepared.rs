@@ -2,7 +2,7 @@
 
 use super::layers::Task;
 use super::reference;
-use super::rows::{Row, row_of};
+use super::rows::{ConvolutionRung, row_of};
 use std::cell::RefCell;
 use warpbook_data::parallel::collect;
 use warpbook_data::philox::gaussian;
@@ -92,7 +92,7 @@ impl<'a> ConvolutionWork<'a> {
         Ok(Box::new(best))
     }
 
-    fn ours<'p>(&'p self, on: &'p TaskArrays<'a>, row: &Row) -> Result<Box<dyn Candidate + 'p>> {
+    fn ours<'p>(&'p self, on: &'p TaskArrays<'a>, row: &ConvolutionRung) -> Result<Box<dyn Candidate + 'p>> {
         let Task { pass, dtype, .. } = self.task;
         let convolution = Convolution::new(on.device, &on.gemm, &self.task.geometry(), row.form(dtype))?;
         let workspace = Workspace::new(on.device, convolution.workspace_bytes())?;

@@ -7,7 +7,7 @@ use warpbook_record::{Dtype, KernelSpec, Requires, Rung, Runner, Schedule};
 
 /// A GPU rung of the convolution ladder.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Row {
+pub(super) struct ConvolutionRung {
     id: &'static str,
     title: &'static str,
     idea: &'static str,
@@ -22,11 +22,11 @@ pub(super) struct Row {
 const CPU: &str = "cpu_all_threads";
 const LIBRARY: &str = "cudnn";
 
-const ROWS: [Row; 9] = {
+const ROWS: [ConvolutionRung; 9] = {
     use Pass::{Forward, InputGradient, WeightGradient};
     let all: &[Pass] = &[Forward, InputGradient, WeightGradient];
     [
-        Row {
+        ConvolutionRung {
             id: LIBRARY,
             title: "cuDNN, best",
             idea: "The fastest of the ten engines that cuDNN's heuristics suggest first, of those that give the right result.",
@@ -34,7 +34,7 @@ const ROWS: [Row; 9] = {
             passes: all,
             fp32: None,
         },
-        Row {
+        ConvolutionRung {
             id: "01_direct",
             title: "Direct",
             idea: "A thread computes an output by the definition.",
@@ -42,7 +42,7 @@ const ROWS: [Row; 9] = {
             passes: all,
             fp32: Some(true),
         },
-        Row {
+        ConvolutionRung {
             id: "02_im2col",
             title: "im2col and GEMM",
             idea: "The windows are written out as a matrix, which the matrix product multiplies.",
@@ -50,7 +50,7 @@ const ROWS: [Row; 9] = {
             passes: all,
             fp32: None,
         },
-        Row {
+        ConvolutionRung {
             id: "03_implicit_gemm",
             title: "Implicit GEMM",
             idea: "The product reads the windows from the image itself, on CUDA cores.",
@@ -58,7 +58,7 @@ const ROWS: [Row; 9] = {
             passes: all,
             fp32: Some(true),
         },
-        Row {
+        ConvolutionRung {
             id: "04_implicit_tensor_cores",
             title: "Implicit GEMM, tensor cores",
             idea: "The same on tensor cores, with copies of 16 bytes where channels permit.",
@@ -66,7 +66,7 @@ const ROWS: [Row; 9] = {
             passes: all,
             fp32: Some(false),
         },
-        Row {
+        ConvolutionRung {
             id: "05_shifted_windows",
             title: "Shifted windows",
             idea: "A tile of the image is copied to shared memory once, by TMA, and each tap multiplies it shifted, by wgmma.",
@@ -74,7 +74,7 @@ const ROWS: [Row; 9] = {
             passes: &[Forward, InputGradient],
             fp32: Some(false),
         },
-        Row {
+        ConvolutionRung {
             id: "06_shifted_gradient",
             title: "Shifted gradient",
             idea: "The weight gradient of shifted tiles: a tile of dy is multiplied by the same tile of x for every tap.",
@@ -82,7 +82,7 @@ const ROWS: [Row; 9] = {
             passes: &[WeightGradient],
             fp32: Some(false),
         },
-        Row {
+        ConvolutionRung {
             id: "07_few_channels",
             title: "Few channels",
             idea: "Windows of few channels are put together in registers.",
@@ -90,7 +90,7 @@ const ROWS: [Row; 9] = {
             passes: &[Forward, WeightGradient],
             fp32: Some(false),
         },
-        Row {
+        ConvolutionRung {
             id: "08_tma_im2col",
             title: "TMA im2col",
             idea: "TMA copies the windows of many channels tap by tap, and weights pass through shared memory with them.",
@@ -102,7 +102,7 @@ const ROWS: [Row; 9] = {
 };
 
 /// Returns the row of a rung; `None` for the CPU rung.
-pub(super) fn row_of(rung: &Rung) -> Option<&'static Row> {
+pub(super) fn row_of(rung: &Rung) -> Option<&'static ConvolutionRung> {
     ROWS.iter().find(|row| row.id == rung.id)
 }
 
@@ -112,7 +112,7 @@ pub(super) fn rungs(tasks: &[Task], compute_capability: Option<(u32, u32)>) -> V
     std::iter::once(cpu).chain(ROWS.iter().map(|row| row.rung(tasks, compute_capability))).collect()
 }
 
-impl Row {
+impl ConvolutionRung {
     pub fn form(&self, dtype: Dtype) -> Form {
         Form { method: self.method, dtype, layout: Layout::Nhwc }
     }

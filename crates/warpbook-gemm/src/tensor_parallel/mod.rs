@@ -275,7 +275,7 @@ impl TensorParallel {
                     copied_panels(of_m, unit, us_of, row_us)
                 }
             };
-            let part = Part { rank, rows: of_m.clone(), terms: of_k.clone(), by_k, stores, panels };
+            let part = GpuShare { rank, rows: of_m.clone(), terms: of_k.clone(), by_k, stores, panels };
             members.push(part.member(device, product, arrays, &chosen)?);
         }
         let sum = if by_k {
@@ -452,7 +452,7 @@ fn check_arrays(first: &CudaDevice, product: &Product, arrays: &DeviceArrays) ->
 }
 
 /// A GPU's share, before its memory is allocated.
-struct Part {
+struct GpuShare {
     rank: usize,
     rows: Range<u32>,
     terms: Range<u32>,
@@ -463,7 +463,7 @@ struct Part {
     panels: Vec<Range<u32>>,
 }
 
-impl Part {
+impl GpuShare {
     fn member(self, device: &CudaDevice, product: &Product, arrays: &DeviceArrays, chosen: &Chosen) -> Result<Member> {
         let (p, first) = (product, self.rank == 0);
         let (m, k) = (self.rows.end - self.rows.start, self.terms.end - self.terms.start);

@@ -159,7 +159,7 @@ fn a_rank_that_is_stopped_ends_all_and_is_named() {
         let (outcome, lines) = launched(&format!("stop {rank}"), 3);
         let all = text(&lines);
         assert_eq!(outcome.code, ENDED_BY_ANOTHER, "{all}");
-        let named = [format!("Rank {rank} has not been heard of"), format!("Rank {rank} hangs")];
+        let named = [format!("Rank {rank} has not been heard from"), format!("Rank {rank} hangs")];
         let told = lines.iter().filter(|l| named.iter().any(|n| l.text.starts_with(n))).count();
         assert_eq!(told, 2, "{all}");
     }

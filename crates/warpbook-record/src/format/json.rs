@@ -73,7 +73,7 @@ fn wrong(text: &str, error: &serde_json::Error) -> Wrong {
 /// twentieth larger.
 fn path(text: &str) -> String {
     /// A step of the path: an object's key (once it is read) or a list's index.
-    enum Part<'a> {
+    enum PathStep<'a> {
         Key(Option<&'a str>),
         Item(usize),
     }
@@ -82,12 +82,12 @@ fn path(text: &str) -> String {
         let begin = at;
         at += 1;
         match byte {
-            b'{' => parts.push(Part::Key(None)),
-            b'[' => parts.push(Part::Item(0)),
+            b'{' => parts.push(PathStep::Key(None)),
+            b'[' => parts.push(PathStep::Item(0)),
             b'}' | b']' => _ = parts.pop(),
             b',' => match parts.last_mut() {
-                Some(Part::Key(key)) => *key = None,
-                Some(Part::Item(i)) => *i += 1,
+                Some(PathStep::Key(key)) => *key = None,
+                Some(PathStep::Item(i)) => *i += 1,
                 None => {}
             },
             b'"' => {
@@ -98,7 +98,7 @@ fn path(text: &str) -> String {
                     closes
                 };
                 at = text.as_bytes()[at..].iter().position(closes).map_or(text.len(), |quote| at + quote + 1);
-                if let Some(Part::Key(key @ None)) = parts.last_mut() {
+                if let Some(PathStep::Key(key @ None)) = parts.last_mut() {
                     *key = text.get(begin..at);
                 }
             }
@@ -108,12 +108,12 @@ fn path(text: &str) -> String {
     let mut path = String::new();
     for part in parts {
         match part {
-            Part::Item(i) => path += &format!("[{i}]"),
-            Part::Key(Some(key)) => {
+            PathStep::Item(i) => path += &format!("[{i}]"),
+            PathStep::Key(Some(key)) => {
                 let key: String = serde_json::from_str(key).unwrap_or_default();
                 path += &format!("{}{key}", if path.is_empty() { "" } else { "." });
             }
-            Part::Key(None) => {}
+            PathStep::Key(None) => {}
         }
     }
     path

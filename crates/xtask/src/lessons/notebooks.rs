@@ -54,8 +54,8 @@ pub fn run(w: &Workspace, write: bool) -> Result<ExitCode> {
         say(&w.show(&notebook));
         let begin = Instant::now();
         let options: &[&str] = if write { &["--write"] } else { &[] };
-        let place = Place { builds: &w.target.join("evcxr"), kernels: None };
-        let run = execute(w, &venv, &notebook, options, &place)?;
+        let folders = ExecutionFolders { builds: &w.target.join("evcxr"), kernels: None };
+        let run = execute(w, &venv, &notebook, options, &folders)?;
         match run.error {
             None => println!("{} cells in {}", run.cells, seconds(begin.elapsed())),
             Some(error) => {
@@ -75,7 +75,7 @@ pub fn check(w: &Workspace, kernels: &Path) -> Result<Report> {
     if builds.exists() {
         fs::remove_dir_all(&builds).context("the notebooks' build folder cannot be emptied")?;
     }
-    let place = Place { builds: &builds, kernels: Some(kernels) };
+    let folders = ExecutionFolders { builds: &builds, kernels: Some(kernels) };
     let notebooks = all(w)?;
     let measured =
         notebooks.iter().find(|n| n.ends_with(MEASURED)).with_context(|| format!("{MEASURED} is missing"))?;
@@ -84,7 +84,7 @@ pub fn check(w: &Workspace, kernels: &Path) -> Result<Report> {
     let mut slowness = yardstick::slowness(w)?;
     for (when, limit) in [("cold", COLD_LIMIT), ("warm", WARM_LIMIT)] {
         println!("{}, its first plot ({when})", w.show(measured));
-        let run = execute(w, &venv, measured, &["--until-plot"], &place)?;
+        let run = execute(w, &venv, measured, &["--until-plot"], &folders)?;
         // The slowness is measured before and after: other work may have begun in between.
         slowness = slowness.max(yardstick::slowness(w)?);
         waits.extend(run.first_plot.map(|t| format!("{when} {}", seconds(t))));
@@ -103,7 +103,7 @@ pub fn check(w: &Workspace, kernels: &Path) -> Result<Report> {
             let next = queue.lock().unwrap_or_else(PoisonError::into_inner).pop_front();
             let Some(notebook) = next else { return };
             let begin = Instant::now();
-            let run = execute(w, &venv, notebook, &[], &place);
+            let run = execute(w, &venv, notebook, &[], &folders);
             println!("{}: {}", w.show(notebook), seconds(begin.elapsed()));
             let error = run.map_or_else(|e| Some(format!("{e:#}")), |run| run.error);
             ran.lock().unwrap_or_else(PoisonError::into_inner).push((notebook, error));
@@ -165,8 +165,8 @@ pub fn all(w: &Workspace) -> Result<Vec<PathBuf>> {
     Ok(notebooks)
 }
 
-/// Settings for executing notebooks.
-struct Place<'a> {
+/// The folders that executed notebooks use.
+struct ExecutionFolders<'a> {
     /// Folder below which each kernel builds its cells.
     builds: &'a Path,
     /// Folder for compiled kernels; the user's cache if `None`.
@@ -181,13 +181,13 @@ struct Run {
     error: Option<String>,
 }
 
-fn execute(w: &Workspace, venv: &Venv, notebook: &Path, options: &[&str], place: &Place) -> Result<Run> {
+fn execute(w: &Workspace, venv: &Venv, notebook: &Path, options: &[&str], folders: &ExecutionFolders) -> Result<Run> {
     let stem = notebook.file_stem().unwrap_or_default().to_string_lossy().into_owned();
     let log = w.log(&format!("notebook-{stem}"));
     let mut python = venv.run_python();
     python.args(["-c", EXECUTE]).arg(notebook).arg(CELL_LIMIT.as_secs().to_string()).args(options);
-    python.env("WARPBOOK_EVCXR_DIR", place.builds).env_remove("EVCXR_TMPDIR").current_dir(&w.root);
-    if let Some(kernels) = place.kernels {
+    python.env("WARPBOOK_EVCXR_DIR", folders.builds).env_remove("EVCXR_TMPDIR").current_dir(&w.root);
+    if let Some(kernels) = folders.kernels {
         python.env("WARPBOOK_CACHE", kernels);
     }
     python.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(log_file(&log)?);

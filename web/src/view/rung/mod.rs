@@ -25,7 +25,7 @@ pub fn panel(app: &App, send: &Send, run: &Run, problem: Option<&Problem>) -> Ht
     let to = |by: isize| neighbour(run, problem, &rung.id, by).is_some();
     let on_step = send.reform(|by: isize| Msg::Rung(RungMsg::Step(by)));
     let content = html! {
-            <section class="climb" aria-labelledby={HEADING}>
+            <section class="rung-panel" aria-labelledby={HEADING}>
                 <div class="toolbar">
                     <div class="stepper">
                     { step(send, "Previous rung", "[", -1, to(-1)) }

@@ -25,7 +25,7 @@ mod timeline;
 
 use crate::draw::{At, Chart, ChartError, Font, Frame, MARGIN, Table, WIDTH, clean};
 pub use matrix::Matrix;
-pub use part::Part;
+pub use part::DiagramPart;
 use part::PartRow;
 pub use product::Product;
 pub use sign::Sign;
@@ -93,7 +93,7 @@ impl Diagram {
 
     /// Adds a part to the right of the last one.
     #[must_use]
-    pub fn put(mut self, part: impl Into<Part>) -> Self {
+    pub fn put(mut self, part: impl Into<DiagramPart>) -> Self {
         if let Some(row) = self.rows.last_mut() {
             row.parts.push(part.into());
         }
@@ -120,7 +120,7 @@ impl Diagram {
     /// Returns the entries of the legend, which are labels with their tones, in the order of their first use.
     fn legend(&self) -> Vec<(Key, bool)> {
         let mut keys: Vec<(Key, bool)> = Vec::new();
-        for (key, written) in self.rows.iter().flat_map(|r| &r.parts).flat_map(Part::keys) {
+        for (key, written) in self.rows.iter().flat_map(|r| &r.parts).flat_map(DiagramPart::keys) {
             if !key.label.is_empty() && keys.iter().all(|k| k.0 != *key) && keys.len() < 48 {
                 keys.push((key.clone(), written));
             }
@@ -143,7 +143,7 @@ impl Diagram {
             .rows
             .iter_mut()
             .flat_map(|r| &mut r.parts)
-            .filter_map(|p| if let Part::Timeline(t) = p { Some(t) } else { None })
+            .filter_map(|p| if let DiagramPart::Timeline(t) = p { Some(t) } else { None })
             .collect();
         let names = timelines.iter().map(|t| t.names).fold(0.0, f64::max);
         timelines.iter_mut().for_each(|t| t.names = names);

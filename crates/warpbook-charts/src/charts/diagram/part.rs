@@ -10,7 +10,7 @@ use crate::draw::{At, Canvas, Drawn, Font, MARGIN, WIDTH};
 /// A part of a diagram.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
-pub enum Part {
+pub enum DiagramPart {
     /// A single matrix.
     Matrix(Matrix),
     /// The three matrices of a product.
@@ -21,31 +21,31 @@ pub enum Part {
     Timeline(Timeline),
 }
 
-impl From<Matrix> for Part {
+impl From<Matrix> for DiagramPart {
     fn from(part: Matrix) -> Self {
         Self::Matrix(part)
     }
 }
 
-impl From<Product> for Part {
+impl From<Product> for DiagramPart {
     fn from(part: Product) -> Self {
         Self::Product(Box::new(part))
     }
 }
 
-impl From<Sign> for Part {
+impl From<Sign> for DiagramPart {
     fn from(part: Sign) -> Self {
         Self::Sign(part)
     }
 }
 
-impl From<Timeline> for Part {
+impl From<Timeline> for DiagramPart {
     fn from(part: Timeline) -> Self {
         Self::Timeline(part)
     }
 }
 
-impl Part {
+impl DiagramPart {
     pub(super) fn matrices(&mut self) -> Vec<&mut Matrix> {
         match self {
             Self::Matrix(m) => vec![m],
@@ -134,7 +134,7 @@ impl Part {
 #[derive(Debug, Clone, PartialEq, Default)]
 pub(super) struct PartRow {
     pub(super) heading: String,
-    pub(super) parts: Vec<Part>,
+    pub(super) parts: Vec<DiagramPart>,
 }
 
 impl PartRow {
@@ -160,11 +160,14 @@ impl PartRow {
     pub(super) fn fit(&mut self) {
         let gaps = self.parts.len().saturating_sub(1) as f64 * GAP;
         for _ in 0..3 {
-            let (growing, fixed) =
-                self.parts.iter().map(Part::widths).fold((0.0, 0.0), |(a, b): (f64, f64), (g, f)| (a + g, b + f));
+            let (growing, fixed) = self
+                .parts
+                .iter()
+                .map(DiagramPart::widths)
+                .fold((0.0, 0.0), |(a, b): (f64, f64), (g, f)| (a + g, b + f));
             let room = (WIDTH - 2.0 * MARGIN - gaps - fixed).max(40.0);
             if growing > room {
-                self.parts.iter_mut().flat_map(Part::matrices).for_each(|m| m.scaled(room / growing));
+                self.parts.iter_mut().flat_map(DiagramPart::matrices).for_each(|m| m.scaled(room / growing));
             }
         }
     }
@@ -172,7 +175,7 @@ impl PartRow {
     pub(super) fn heights(&self) -> (f64, f64) {
         self.parts
             .iter()
-            .map(Part::heights)
+            .map(DiagramPart::heights)
             .fold((0.0, 0.0), |(a, b): (f64, f64), (above, below)| (a.max(above), b.max(below)))
     }
 

@@ -1,7 +1,7 @@
 use crate::draw::text::words::{counted, listed, percent, significant, time, time_tick, versions};
 use crate::draw::{
-    Axis, BLUE, Bar, Bars, Chart, ChartError, Content, Frame, GREY, MAX_ENTRIES, MarkData, Options, Rgb, Row, Segment,
-    Table, VERMILLION, clean,
+    Axis, BLUE, Bar, BarRow, Bars, Chart, ChartError, Content, Frame, GREY, MAX_ENTRIES, MarkData, Options, Rgb,
+    Segment, Table, VERMILLION, clean,
 };
 use crate::record::{
     arithmetic_name, device, heading, joined, label, median_of, missing, name, names, of_bound, pass, usable,
@@ -17,7 +17,7 @@ impl Options {
     pub fn breakdown(&self, run: &Run, problem: &Problem) -> Result<Chart, ChartError> {
         let all = of_problem(run, problem);
         let Some(shown) = all.first() else { return Err(missing("breakdown of a run", problem)) };
-        let rows: Vec<Row> = shown.rows(run);
+        let rows: Vec<BarRow> = shown.rows(run);
         let values = shown.operations.iter().filter_map(|o| o.us).chain([shown.idle_us]);
         let legend = [(BLUE, "its bound"), (VERMILLION, "above it"), (GREY, "work not counted")];
         Bars {
@@ -26,7 +26,7 @@ impl Options {
             base: None,
             tick: time_tick,
             caption: "time of an operation's kernels, shorter is better".into(),
-            marks: Vec::new(),
+            reference_lines: Vec::new(),
             legend: legend.map(|(color, text)| (color, text.to_owned())).into(),
             frame: frame(self, run, problem, &all),
         }
@@ -94,9 +94,9 @@ impl<'a> Taken<'a> {
         if self.of.has_alone() { self.of.sum_alone_us() } else { self.whole_us }
     }
 
-    fn rows(&self, run: &Run) -> Vec<Row> {
+    fn rows(&self, run: &Run) -> Vec<BarRow> {
         let (title, id) = names(run, &self.of.rung);
-        let mut rows = vec![Row { name: title, id: String::new(), content: Content::Heading(id) }];
+        let mut rows = vec![BarRow { name: title, id: String::new(), content: Content::Heading(id) }];
         rows.extend(self.operations.iter().take(MAX_ENTRIES).map(|o| o.row(self)));
         let label = format!("{} · {}", time(self.idle_us), percent(self.idle_us / self.whole_us));
         let data = self.data("nothing runs", label.clone());
@@ -111,7 +111,7 @@ impl<'a> Taken<'a> {
             hollow: true,
             parts: Vec::new(),
         };
-        rows.push(Row { name: "nothing runs".into(), id: String::new(), content: Content::Bar(bar) });
+        rows.push(BarRow { name: "nothing runs".into(), id: String::new(), content: Content::Bar(bar) });
         rows
     }
 
@@ -161,11 +161,11 @@ impl<'a> Taken<'a> {
 }
 
 impl Operation<'_> {
-    fn row(&self, of: &Taken<'_>) -> Row {
+    fn row(&self, of: &Taken<'_>) -> BarRow {
         let name = clean(&self.of.name);
         let id = kernels(&self.of.kernels);
         let Some(us) = self.us else {
-            return Row { name, id, content: Content::Reason("no usable time".into()) };
+            return BarRow { name, id, content: Content::Reason("no usable time".into()) };
         };
         let reached = self.bound.map(|b| b.us.min(us));
         let label = format!("{} · {}", time(us), percent(us / of.basis_us()));
@@ -187,7 +187,7 @@ impl Operation<'_> {
                 .map(|at| vec![segment(at, BLUE, "its bound", at), segment(us - at, VERMILLION, "above it", us)])
                 .unwrap_or_default(),
         };
-        Row { name, id, content: Content::Bar(bar) }
+        BarRow { name, id, content: Content::Bar(bar) }
     }
 
     fn bound_by(&self, bound: &Bound, of: &Breakdown) -> String {

@@ -1,7 +1,7 @@
 //! The timed parts of rungs, as rows of bars.
 
 use crate::draw::text::words::{percent, significant};
-use crate::draw::{Bar, Content, MarkData, Rgb, Row, clean};
+use crate::draw::{Bar, BarRow, Content, MarkData, Rgb, clean};
 use crate::record::{joined, names, spread, usable};
 use warpbook_record::{PartGroup, Problem, Run, Rung, stats};
 
@@ -52,8 +52,8 @@ fn part(of: &warpbook_record::Part) -> TimedPart {
 }
 
 impl Group {
-    pub(crate) fn heading(&self) -> Row {
-        Row { name: self.title.clone(), id: String::new(), content: Content::Heading(self.id.clone()) }
+    pub(crate) fn heading(&self) -> BarRow {
+        BarRow { name: self.title.clone(), id: String::new(), content: Content::Heading(self.id.clone()) }
     }
 
     /// Returns the part that is the whole pass: the part with that name, or else the first part.
@@ -81,7 +81,7 @@ impl TimedPart {
         MarkData { name: self.name.clone(), value, spread: spread(self.mad), samples: self.samples, ..of }
     }
 
-    pub(super) fn row(&self, color: Rgb, data: MarkData, label: impl Fn(f64) -> String) -> Row {
+    pub(super) fn row(&self, color: Rgb, data: MarkData, label: impl Fn(f64) -> String) -> BarRow {
         let content = match self.us {
             None => Content::Reason("no usable time".into()),
             Some(us) => Content::Bar(Bar {
@@ -96,7 +96,7 @@ impl TimedPart {
                 parts: Vec::new(),
             }),
         };
-        Row { name: self.name.clone(), id: String::new(), content }
+        BarRow { name: self.name.clone(), id: String::new(), content }
     }
 }
 

@@ -1,7 +1,8 @@
 use super::group::{Group, TimedPart, groups, signed_percent};
 use crate::draw::text::words::{counted, percent, significant, time, time_difference, time_tick};
 use crate::draw::{
-    Axis, BLUE, Bar, Bars, Chart, ChartError, Content, Frame, MAX_ENTRIES, Mark, MarkData, Options, Row, SKY, Table,
+    Axis, BLUE, Bar, BarRow, Bars, Chart, ChartError, Content, Frame, MAX_ENTRIES, MarkData, Options, ReferenceLine,
+    SKY, Table,
 };
 use crate::record::{RunnerKind, device, heading, joined, l2, label, median_of, missing, pass, policy_note};
 use warpbook_record::{PartGroup, Problem, Run};
@@ -42,7 +43,7 @@ impl Options {
                     hollow: true,
                     parts: Vec::new(),
                 };
-                rows.push(Row { name: "sum".into(), id: String::new(), content: Content::Bar(bar) });
+                rows.push(BarRow { name: "sum".into(), id: String::new(), content: Content::Bar(bar) });
                 table.push([g.rung.as_str(), "sum", &significant(sum, 4), "", "100"]);
                 sums.push((g.title.clone(), sum));
             }
@@ -73,7 +74,7 @@ impl Options {
         }
         let mut rows = Vec::new();
         let mut table = Table::new(["rung", "pass", "time (µs)", "MAD (µs)", "difference from the whole (µs)"]);
-        let mut marks = Vec::new();
+        let mut reference_lines = Vec::new();
         let mut phrases = Vec::new();
         for g in &groups {
             rows.push(g.heading());
@@ -94,7 +95,7 @@ impl Options {
             if let (Some((_, us)), 1) = (whole, groups.len()) {
                 let label = format!("whole pass: {}", time(us));
                 let data = MarkData { value: label.clone(), ..MarkData::of_part(problem, &g.rung) };
-                marks.push(Mark { value: us, label, solid: false, data });
+                reference_lines.push(ReferenceLine { value: us, label, solid: false, data });
             }
         }
         let description = format!(
@@ -107,7 +108,7 @@ impl Options {
         let claim = claim(&groups);
         let frame = frame(self, run, problem, &groups, [what, claim.unwrap_or_default()], description, table);
         let all = groups.iter().flat_map(|g| g.parts.iter().filter_map(|s| s.us));
-        draw(frame, rows, all, marks, "time of one pass; a part costs the difference from the whole")
+        draw(frame, rows, all, reference_lines, "time of one pass; a part costs the difference from the whole")
     }
 }
 
@@ -178,14 +179,14 @@ fn frame(
 
 fn draw(
     frame: Frame,
-    rows: Vec<Row>,
+    rows: Vec<BarRow>,
     values: impl Iterator<Item = f64>,
-    marks: Vec<Mark>,
+    reference_lines: Vec<ReferenceLine>,
     caption: &str,
 ) -> Result<Chart, ChartError> {
     let axis = Some(Axis::from_zero(values));
     let caption = caption.to_owned();
-    Bars { frame, rows, axis, base: None, tick: time_tick, caption, marks, legend: Vec::new() }.draw()
+    Bars { frame, rows, axis, base: None, tick: time_tick, caption, reference_lines, legend: Vec::new() }.draw()
 }
 
 #[cfg(test)]

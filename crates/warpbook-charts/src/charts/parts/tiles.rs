@@ -1,8 +1,8 @@
 use crate::charts::parts::group::{Group, TimedPart, groups, signed_percent};
 use crate::draw::text::words::{counted, plain, significant, time, times};
 use crate::draw::{
-    Axis, BLUE, Bar, Bars, Chart, ChartError, Content, Frame, GREY, LOG_FROM, Mark, MarkData, Options, Row, Table,
-    clean, less_is_better,
+    Axis, BLUE, Bar, BarRow, Bars, Chart, ChartError, Content, Frame, GREY, LOG_FROM, MarkData, Options, ReferenceLine,
+    Table, clean, less_is_better,
 };
 use crate::record::{Measure, device, heading, joined, l2, label, median_of, missing, policy_note, usable, verdict};
 use warpbook_record::{Define, PartGroup, Problem, Run, Tile};
@@ -81,7 +81,12 @@ impl Options {
             base: None,
             tick: |v| format!("{}×", plain(v)),
             caption: format!("time relative to the chosen tile{}", less_is_better(far)),
-            marks: vec![Mark { value: 1.0, label: CHOSEN.into(), solid: false, data: MarkData::reference(CHOSEN) }],
+            reference_lines: vec![ReferenceLine {
+                value: 1.0,
+                label: CHOSEN.into(),
+                solid: false,
+                data: MarkData::reference(CHOSEN),
+            }],
             legend: vec![(BLUE, "chosen tile".into()), (GREY, "other tiles".into())],
         }
         .draw()
@@ -181,14 +186,14 @@ fn decoded(sizes: &[Define], varying: &[&str]) -> String {
 }
 
 impl TiledRung {
-    fn heading(&self) -> Row {
+    fn heading(&self) -> BarRow {
         let count = counted(self.tiles.len(), "tile");
         let note = joined([self.group.id.clone(), count]);
-        Row { content: Content::Heading(note), ..self.group.heading() }
+        BarRow { content: Content::Heading(note), ..self.group.heading() }
     }
 
     /// Returns the tiles that have a row, in order, and the row that summarises the rest.
-    fn shown(&self) -> (Vec<&Tiled>, Option<Row>) {
+    fn shown(&self) -> (Vec<&Tiled>, Option<BarRow>) {
         let mut order: Vec<&Tiled> = self.tiles.iter().collect();
         let us = |t: &Tiled| t.part.us.unwrap_or(f64::INFINITY);
         order.sort_by(|a, b| (!a.chosen).cmp(&!b.chosen).then(us(a).total_cmp(&us(b))));
@@ -201,7 +206,7 @@ impl TiledRung {
             let base = self.base().unwrap_or(low);
             let far = |us: f64| if us < 2.0 * base { signed_percent(us / base - 1.0) } else { times(us / base) };
             let why = format!("{} to {}, {} to {}; in the table", time(low), time(high), far(low), far(high));
-            Row { name: format!("{} more", rest.len()), id: String::new(), content: Content::Reason(why) }
+            BarRow { name: format!("{} more", rest.len()), id: String::new(), content: Content::Reason(why) }
         });
         (order, row)
     }
@@ -221,7 +226,7 @@ impl TiledRung {
 }
 
 impl Tiled {
-    fn row(&self, of: MarkData, speed: Option<String>, over: Option<f64>) -> Row {
+    fn row(&self, of: MarkData, speed: Option<String>, over: Option<f64>) -> BarRow {
         let content = match self.part.us.zip(over).filter(|(_, over)| usable(Some(*over)).is_some()) {
             None => Content::Reason(self.why.clone()),
             Some((us, over)) => {
@@ -248,8 +253,8 @@ impl Tiled {
             }
         };
         match self.decoded.is_empty() {
-            true => Row { name: self.part.name.clone(), id: String::new(), content },
-            false => Row { name: self.decoded.clone(), id: self.part.name.clone(), content },
+            true => BarRow { name: self.part.name.clone(), id: String::new(), content },
+            false => BarRow { name: self.decoded.clone(), id: self.part.name.clone(), content },
         }
     }
 }

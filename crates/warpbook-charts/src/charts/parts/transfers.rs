@@ -1,8 +1,8 @@
 use crate::charts::parts::group::{Group, TimedPart, groups};
 use crate::draw::text::words::{counted, listed, percent, plain, significant, time, time_tick};
 use crate::draw::{
-    Axis, BLUE, Bar, Bars, Chart, ChartError, Content, Frame, GREY, LOG_FROM, MAX_ENTRIES, MarkData, Options, Rgb, Row,
-    Segment, Table, VERMILLION, clean,
+    Axis, BLUE, Bar, BarRow, Bars, Chart, ChartError, Content, Frame, GREY, LOG_FROM, MAX_ENTRIES, MarkData, Options,
+    Rgb, Segment, Table, VERMILLION, clean,
 };
 use crate::record::{Measure, device, heading, joined, l2, label, median_of, missing, names, verdict};
 use warpbook_record::{PartGroup, Problem, Run, Runner};
@@ -80,7 +80,7 @@ impl Options {
                 false => "time until the result is on the host, shorter is better",
             }
             .into(),
-            marks: Vec::new(),
+            reference_lines: Vec::new(),
             legend,
             frame: frame(self, run, problem, &all, table),
         }
@@ -157,7 +157,7 @@ impl Parts {
     }
 
     /// Makes a bar's row; times are divided by `unit`, which is in microseconds.
-    fn row(&self, problem: &Problem, unit: f64) -> Row {
+    fn row(&self, problem: &Problem, unit: f64) -> BarRow {
         let each = KINDS.iter().zip(self.us).filter(|(_, us)| *us > 0.0);
         let label = format!("{} · {} for transfers", time(self.sum()), percent(self.moving() / self.sum()));
         let bar = Bar {
@@ -171,7 +171,7 @@ impl Parts {
             parts: each.map(|((name, color), us)| self.segment(problem, name, *color, us, unit)).collect(),
             data: MarkData::default(),
         };
-        Row { name: self.group.title.clone(), id: self.group.id.clone(), content: Content::Bar(bar) }
+        BarRow { name: self.group.title.clone(), id: self.group.id.clone(), content: Content::Bar(bar) }
     }
 }
 

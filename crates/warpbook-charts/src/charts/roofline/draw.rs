@@ -21,7 +21,7 @@ const KEY: f64 = 215.0;
 const SAMPLE: f64 = 38.0;
 
 /// Positions of the plot and the legend.
-struct Place {
+struct Positions {
     plot: Area,
     /// Left and top of the legend, relative to the plot's top.
     keys: Xy,
@@ -76,7 +76,7 @@ impl Roofs<'_> {
         let caption = text::wrap(X_CAPTION, right - left, Font::SMALL.size, false, 2).len() as f64 * 16.0;
         let keys = if narrow { (MARGIN, height + 36.0 + caption) } else { (right + 14.0, 8.0) };
         let height = if narrow { keys.1 + listed } else { (height + 24.0 + caption).max(keys.1 + listed) };
-        let place = Place { plot, keys, room, height };
+        let place = Positions { plot, keys, room, height };
         let shapes = self.shapes(&layout, width);
         let above = 22.0 + shapes.len() as f64 * 18.0;
         self.frame(layout.unnamed).draw(above + place.height, |canvas, top| {
@@ -249,7 +249,7 @@ fn draw_shapes(canvas: &Canvas<'_>, lines: &[Vec<(Marker, String, f64)>], top: f
 }
 
 /// Draws numbers, markers and names, and the reason why a point exceeds its bound.
-fn draw_keys(canvas: &Canvas<'_>, dots: &[PlacedPoint], place: &Place, top: f64) -> Drawn {
+fn draw_keys(canvas: &Canvas<'_>, dots: &[PlacedPoint], place: &Positions, top: f64) -> Drawn {
     let (left, mut y) = (place.keys.0, place.keys.1 + top);
     for dot in dots {
         canvas.text(&dot.number, (left + 16.0, y), At::Right, NAME)?;

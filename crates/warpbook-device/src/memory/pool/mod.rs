@@ -3,7 +3,7 @@
 pub(crate) mod plan;
 
 use crate::memory::allocation::Allocation;
-use crate::memory::pool::plan::{Place, PoolPlan, PoolUse};
+use crate::memory::pool::plan::{Location, PoolPlan, PoolUse};
 use crate::{CudaDevice, Element, Error, Result, Slice};
 use std::ops::Deref;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -50,7 +50,7 @@ impl std::fmt::Debug for Pool {
 /// initially undefined.
 pub struct Pooled<T> {
     slice: Slice<T>,
-    place: Place,
+    place: Location,
     pool: Arc<Shared>,
 }
 
@@ -143,7 +143,7 @@ impl PoolState {
         device: &CudaDevice,
         bytes: u64,
         what: impl Fn() -> String,
-    ) -> Result<(Arc<Allocation>, Place)> {
+    ) -> Result<(Arc<Allocation>, Location)> {
         let refused = |why: String| Error::Unsupported { what: "A pool".into(), why };
         let place = match self.plan.take(bytes) {
             Some(place) => place,

@@ -16,7 +16,7 @@ const LARGE_ROUNDED: u64 = 2 << 20;
 
 /// The position of an array: its segment, and the offset within it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Place {
+pub(crate) struct Location {
     pub segment: usize,
     pub offset: u64,
 }
@@ -94,7 +94,7 @@ impl PoolPlan {
     }
 
     /// Allocates a free block of this many bytes, if there is one.
-    pub fn take(&mut self, bytes: u64) -> Option<Place> {
+    pub fn take(&mut self, bytes: u64) -> Option<Location> {
         let bytes = rounded(bytes);
         let class = usize::from(bytes > SMALL);
         let found = self.free[class].range((bytes, 0, 0)..).next().copied()?;
@@ -109,7 +109,7 @@ impl PoolPlan {
         self.used.requests += 1;
         self.used.allocated += bytes;
         self.used.peak_allocated = self.used.peak_allocated.max(self.used.allocated);
-        Some(Place { segment, offset })
+        Some(Location { segment, offset })
     }
 
     /// Returns the size of the segment to add for an array of this many bytes if no free block is large enough.
@@ -134,7 +134,7 @@ impl PoolPlan {
     }
 
     /// Frees an array's block and merges it with its free neighbours.
-    pub fn give_back(&mut self, place: Place) {
+    pub fn give_back(&mut self, place: Location) {
         let class = self.class(place.segment);
         let blocks = &mut self.segments[place.segment];
         let Some(block) = blocks.get(&place.offset).copied().filter(|b| !b.is_free) else { return };
@@ -188,7 +188,7 @@ mod tests {
 
     const MIB: u64 = 1 << 20;
 
-    fn take(plan: &mut PoolPlan, bytes: u64) -> Place {
+    fn take(plan: &mut PoolPlan, bytes: u64) -> Location {
         plan.take(bytes).unwrap_or_else(|| {
             plan.add(PoolPlan::needed(bytes));
             plan.take(bytes).unwrap()
@@ -219,7 +219,7 @@ mod tests {
         plan.give_back(a);
         assert_eq!(plan.used().allocated, 512, "twice back is once back");
         assert_eq!(take(&mut plan, 2048).offset, 0, "two neighbours are one block");
-        plan.give_back(Place { segment: 0, offset: 0 });
+        plan.give_back(Location { segment: 0, offset: 0 });
         plan.give_back(c);
         assert_eq!((plan.used().largest_free, plan.used().fragmentation()), (2 * MIB, 0.0));
         assert_eq!(plan.used().peak_allocated, 2560 + 1024 - 1024);
@@ -238,7 +238,7 @@ mod tests {
     #[test]
     fn fragmentation_keeps_a_large_array_out() {
         let mut plan = PoolPlan::default();
-        let blocks: Vec<Place> = (0..4).map(|_| take(&mut plan, 5 * MIB)).collect();
+        let blocks: Vec<Location> = (0..4).map(|_| take(&mut plan, 5 * MIB)).collect();
         plan.give_back(blocks[0]);
         plan.give_back(blocks[2]);
         let used = plan.used();
@@ -260,7 +260,7 @@ mod tests {
             state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
             (state >> 33) % below
         };
-        let (mut plan, mut live) = (PoolPlan::default(), Vec::<(Place, u64)>::new());
+        let (mut plan, mut live) = (PoolPlan::default(), Vec::<(Location, u64)>::new());
         for _ in 0..4000 {
             if random(5) < 3 || live.is_empty() {
                 let bytes = [random(3000), random(3 * MIB), random(40 * MIB)][random(3) as usize];

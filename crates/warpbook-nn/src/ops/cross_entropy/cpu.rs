@@ -19,7 +19,7 @@ pub fn loss_and_gradient(
     let factor = f64::from(scale) / c.batch as f64;
     let rows = logits.par_chunks(c.classes).zip(labels).zip(dlogits.par_chunks_mut(c.classes)).with_min_len(ROWS);
     let rows = rows.map(|((logits, label), out)| {
-        let row = Row::new(c, logits, *label);
+        let row = SampleLogits::new(c, logits, *label);
         row.gradient(factor, out);
         row.loss()
     });
@@ -33,7 +33,7 @@ pub fn loss_and_gradient(
 pub fn loss(c: &CrossEntropy, logits: &[f32], labels: &[u8]) -> Result<MeanLoss> {
     c.check(logits.len(), labels, logits.len())?;
     let rows = logits.par_chunks(c.classes).zip(labels).with_min_len(ROWS);
-    Ok(mean(c, &rows.map(|(logits, label)| Row::new(c, logits, *label).loss()).collect::<Vec<_>>()))
+    Ok(mean(c, &rows.map(|(logits, label)| SampleLogits::new(c, logits, *label).loss()).collect::<Vec<_>>()))
 }
 
 /// Smallest number of rows that is worth a task of the thread pool.
@@ -45,7 +45,7 @@ fn mean(c: &CrossEntropy, rows: &[(f64, bool)]) -> MeanLoss {
 }
 
 /// The logits of a sample with the values from which its loss and gradient are computed.
-struct Row<'a> {
+struct SampleLogits<'a> {
     logits: &'a [f32],
     label: usize,
     largest: usize,
@@ -56,7 +56,7 @@ struct Row<'a> {
     spread: f64,
 }
 
-impl<'a> Row<'a> {
+impl<'a> SampleLogits<'a> {
     fn new(c: &CrossEntropy, logits: &'a [f32], label: u8) -> Self {
         let (smoothing, largest) = (f64::from(c.smoothing), largest(logits));
         let spread = smoothing / c.classes as f64;

@@ -24,7 +24,7 @@ use warpbook_record::{KernelSpec, Requires, Run, Rung, Runner, nearest, source_p
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct KernelView {
-    parts: Vec<Part>,
+    parts: Vec<Excerpt>,
 }
 
 /// A line and its number, from 1.
@@ -32,7 +32,7 @@ type Numbered = (usize, String);
 
 /// Some lines of a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct Part {
+struct Excerpt {
     file: String,
     source: String,
     /// First and last line, numbered from 1.
@@ -40,7 +40,7 @@ struct Part {
     last: usize,
 }
 
-impl Part {
+impl Excerpt {
     fn whole(file: &str, source: &str) -> Self {
         Self { file: file.into(), source: source.into(), first: 1, last: source.lines().count() }
     }
@@ -90,16 +90,16 @@ impl Viewed for LiveKernel {
 impl KernelView {
     /// Creates a view of one source.
     pub(crate) fn whole(file: &str, source: &str) -> Self {
-        Self { parts: vec![Part::whole(file, source)] }
+        Self { parts: vec![Excerpt::whole(file, source)] }
     }
 
     /// Returns all files of a rung's kernels, each once.
     #[must_use]
     pub fn for_rung(rung: &Rung) -> Self {
-        let mut parts: Vec<Part> = Vec::new();
+        let mut parts: Vec<Excerpt> = Vec::new();
         for kernel in rung.kernels().iter().filter(|k| !k.source.is_empty()) {
             if !parts.iter().any(|p| p.file == kernel.file) {
-                parts.push(Part::whole(&kernel.file, &kernel.source));
+                parts.push(Excerpt::whole(&kernel.file, &kernel.source));
             }
         }
         Self { parts }
@@ -114,12 +114,12 @@ impl KernelView {
             name: rung.into(),
             nearest: nearest(rung, run.rungs.iter().map(|r| &*r.id)).into_iter().map(str::to_owned).collect(),
         })?;
-        let mut parts: Vec<Part> = Vec::new();
+        let mut parts: Vec<Excerpt> = Vec::new();
         for file in found.kernels().iter().map(|k| &*k.file) {
             if let Some(source) = run.sources.get(file)
                 && !parts.iter().any(|p| p.file == file)
             {
-                parts.push(Part::whole(file, source));
+                parts.push(Excerpt::whole(file, source));
             }
         }
         Ok(if parts.is_empty() { Self::for_rung(found) } else { Self { parts } })
@@ -135,7 +135,7 @@ impl KernelView {
         all.extend(warpbook_kernels::HEADERS.iter().map(|h| (h.path.to_owned(), h.text.to_owned())));
         all.extend(warpbook_kernels::all().iter().map(|(k, _)| (k.file.to_string(), k.source.to_string())));
         match all.get(path) {
-            Some(source) => Ok(Self { parts: vec![Part::whole(path, source)] }),
+            Some(source) => Ok(Self { parts: vec![Excerpt::whole(path, source)] }),
             None => Err(missing("file", path, all.keys().map(String::as_str))),
         }
     }
@@ -147,7 +147,7 @@ impl KernelView {
     pub fn function(&self, name: &str) -> Result<Self> {
         let found = self.parts.iter().find_map(|p| {
             let (first, last) = definition(&p.source, name)?;
-            Some(Part { first, last, ..p.clone() })
+            Some(Excerpt { first, last, ..p.clone() })
         });
         let known: Vec<String> = self.parts.iter().flat_map(|p| defined(&p.source)).collect();
         let part = found.ok_or_else(|| missing("function", name, known.iter().map(String::as_str)))?;
@@ -162,7 +162,7 @@ impl KernelView {
         let found = self.parts.iter().find_map(|p| {
             let first = p.source.lines().position(|l| l.contains(from))?;
             let length = p.source.lines().skip(first).position(|l| l.contains(to))?;
-            Some(Part { first: first + 1, last: first + length + 1, ..p.clone() })
+            Some(Excerpt { first: first + 1, last: first + length + 1, ..p.clone() })
         });
         let sentence = || format!("There are no lines from one with `{from}` to one with `{to}` in {}.", self.names());
         Ok(Self { parts: vec![found.ok_or_else(|| Error::Setting(sentence()))?] })
@@ -176,7 +176,7 @@ impl KernelView {
         let (first, last) = (*lines.start(), *lines.end());
         match self.parts.first() {
             Some(p) if first >= 1 && first <= last && first <= p.source.lines().count() => {
-                Ok(Self { parts: vec![Part { first, last: last.min(p.source.lines().count()), ..p.clone() }] })
+                Ok(Self { parts: vec![Excerpt { first, last: last.min(p.source.lines().count()), ..p.clone() }] })
             }
             _ => Err(Error::Setting(format!("There are no lines {first} to {last} in {}.", self.names()))),
         }
@@ -201,8 +201,8 @@ impl KernelView {
     }
 
     fn side(&self) -> Side {
-        let names: Vec<String> = self.parts.iter().map(Part::caption).collect();
-        let text: Vec<String> = self.parts.iter().map(Part::shown).collect();
+        let names: Vec<String> = self.parts.iter().map(Excerpt::caption).collect();
+        let text: Vec<String> = self.parts.iter().map(Excerpt::shown).collect();
         Side { caption: names.join(", "), first: self.parts.first().map_or(1, |p| p.first), text: text.join("\n") }
     }
 
@@ -327,7 +327,7 @@ impl Show for KernelView {
         if self.parts.is_empty() {
             return "<p>This rung has no kernels.</p>".into();
         }
-        let part = |p: &Part| {
+        let part = |p: &Excerpt| {
             let (code, expected) = p.apart();
             let text = |lines: &[(usize, String)]| lines.iter().map(|(_, l)| l.as_str()).collect::<Vec<_>>().join("\n");
             let block = |lines: &[(usize, String)]| match lines.first() {
@@ -352,7 +352,7 @@ impl Show for KernelView {
         if self.parts.is_empty() {
             return "This rung has no kernels.".into();
         }
-        let part = |p: &Part| {
+        let part = |p: &Excerpt| {
             let (code, _) = p.apart();
             let numbered = code.iter().map(|(n, l)| format!("{n:4}  {l}")).collect::<Vec<_>>();
             printable(&format!("{}\n{}", p.caption(), numbered.join("\n")))
@@ -364,11 +364,11 @@ impl Show for KernelView {
 /// Displays a kernel's spec as the source file of the kernel.
 impl Show for KernelSpec {
     fn html(&self) -> String {
-        KernelView { parts: vec![Part::whole(&self.file, &self.source)] }.html()
+        KernelView { parts: vec![Excerpt::whole(&self.file, &self.source)] }.html()
     }
 
     fn text(&self) -> String {
-        KernelView { parts: vec![Part::whole(&self.file, &self.source)] }.text()
+        KernelView { parts: vec![Excerpt::whole(&self.file, &self.source)] }.text()
     }
 }
 

@@ -2,7 +2,7 @@
 
 pub(crate) mod beside;
 pub(crate) mod board;
-pub(crate) mod climb;
 pub(crate) mod looks;
 pub(crate) mod marks;
 pub(crate) mod plots;
+pub(crate) mod rung_panel;

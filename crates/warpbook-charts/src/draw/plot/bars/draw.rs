@@ -1,6 +1,6 @@
 //! Drawing of bars, their names and their reference marks.
 
-use super::{BEHIND, Bar, BarLayout, Bars, Content, GAP, LEGEND_LINE, MARK_LINE, Mark, REMARK_LINES, Row};
+use super::{BEHIND, Bar, BarLayout, BarRow, Bars, Content, GAP, LEGEND_LINE, MARK_LINE, REMARK_LINES, ReferenceLine};
 use crate::draw::canvas::{At, Canvas, Drawn, Font, MARGIN, Marker, Paint, Stroke, line_height};
 use crate::draw::chart::{Chart, ChartError};
 use crate::draw::mark_data::MarkData;
@@ -22,12 +22,12 @@ impl Bars {
             self.axis = Some(axis.with_ticks(wanted as usize));
         }
         let legend = layout.legend.len() as f64 * LEGEND_LINE;
-        let mark = self.marks.iter().map(|m| mark_height(m, &layout)).sum::<f64>();
+        let mark = self.reference_lines.iter().map(|m| label_height(m, &layout)).sum::<f64>();
         let mark = if layout.narrow && mark > 0.0 { mark + 8.0 } else { mark };
         let rows: f64 = self.rows.iter().map(|r| layout.height(r)).sum();
         let caption_lines = text::wrap(&self.caption, layout.width - MARGIN - layout.left, 12.0, false, 3).len();
         let axis = if self.axis.is_some() { 24.0 + caption_lines as f64 * 16.0 } else { 4.0 };
-        let Self { frame, rows: all, axis: scale, base, tick, caption, marks, legend: _ } = self;
+        let Self { frame, rows: all, axis: scale, base, tick, caption, reference_lines, legend: _ } = self;
         frame.draw(legend + mark + rows + axis, |canvas, top| {
             draw_legend(canvas, &layout, top)?;
             let top = top + legend;
@@ -45,8 +45,8 @@ impl Bars {
             canvas.marked(&shared, || {
                 draw_bars(canvas, &all, &layout, (first, zero, dots), x)?;
                 match layout.narrow {
-                    true => draw_stacked_marks(canvas, &marks, (&all, &layout), (top, first), x),
-                    false => draw_marks(canvas, marks, (&all, &layout), (top, first), x),
+                    true => draw_stacked_lines(canvas, &reference_lines, (&all, &layout), (top, first), x),
+                    false => draw_lines(canvas, reference_lines, (&all, &layout), (top, first), x),
                 }
             })?;
             let label_at = |bar: &Bar| layout.column.unwrap_or_else(|| label_at(bar, zero, x));
@@ -55,15 +55,15 @@ impl Bars {
     }
 }
 
-/// Returns the height of a mark's label.
-fn mark_height(mark: &Mark, layout: &BarLayout) -> f64 {
+/// Returns the height of a reference line's label.
+fn label_height(mark: &ReferenceLine, layout: &BarLayout) -> f64 {
     match layout.narrow {
         false => MARK_LINE,
-        true => stacked_mark(mark, layout).len() as f64 * 16.0 + 4.0,
+        true => stacked_line(mark, layout).len() as f64 * 16.0 + 4.0,
     }
 }
 
-fn stacked_mark(mark: &Mark, layout: &BarLayout) -> Vec<String> {
+fn stacked_line(mark: &ReferenceLine, layout: &BarLayout) -> Vec<String> {
     text::wrap(&mark.label, layout.room() - 22.0, Font::SMALL.size, false, 2)
 }
 
@@ -97,7 +97,7 @@ fn draw_axis(
 
 fn draw_bars(
     canvas: &Canvas<'_>,
-    rows: &[Row],
+    rows: &[BarRow],
     layout: &BarLayout,
     (first, zero, dots): (f64, f64, bool),
     x: impl Fn(f64) -> f64,
@@ -175,44 +175,44 @@ fn label_at(bar: &Bar, zero: f64, x: impl Fn(f64) -> f64) -> f64 {
     x(bar.value).max(bar.spread.map_or(zero, |s| x(s.1))).max(zero + 1.5) + GAP
 }
 
-/// Lists the marks above the bars, each with a sample of its line.
-fn draw_stacked_marks(
+/// Lists the reference lines above the bars, each with a sample of its line.
+fn draw_stacked_lines(
     canvas: &Canvas<'_>,
-    marks: &[Mark],
-    (rows, layout): (&[Row], &BarLayout),
+    lines: &[ReferenceLine],
+    (rows, layout): (&[BarRow], &BarLayout),
     (top, first): (f64, f64),
     x: impl Fn(f64) -> f64,
 ) -> Drawn {
     let mut y = top;
-    for mark in marks {
+    for mark in lines {
         canvas.marked(&mark.data, || {
             canvas.line(&[(MARGIN + 7.0, y), (MARGIN + 7.0, y + 15.0)], stroke(mark, 1.0))?;
             canvas.wrapped(&mark.label, layout.room() - 22.0, 2, (MARGIN + 22.0, y + 8.0), Font::SMALL)?;
             draw_mark(canvas, mark, (rows, layout), (first, first), &x)
         })?;
-        y += mark_height(mark, layout);
+        y += label_height(mark, layout);
     }
     Ok(())
 }
 
-fn stroke(mark: &Mark, alpha: f64) -> Stroke {
+fn stroke(mark: &ReferenceLine, alpha: f64) -> Stroke {
     let paint = Paint { alpha, ..Paint::INK };
     if mark.solid { Stroke::new(paint, 1.2) } else { Stroke::dashed(paint, 1.5, 1) }
 }
 
-/// Draws marks with one label each, the label of the rightmost mark on top, so that the lines of upper labels pass
+/// Draws reference lines with one label each, the label of the rightmost line on top, so that the lines of upper labels pass
 /// beside the lower labels.
-fn draw_marks(
+fn draw_lines(
     canvas: &Canvas<'_>,
-    mut marks: Vec<Mark>,
-    (rows, layout): (&[Row], &BarLayout),
+    mut lines: Vec<ReferenceLine>,
+    (rows, layout): (&[BarRow], &BarLayout),
     (top, first): (f64, f64),
     x: impl Fn(f64) -> f64,
 ) -> Drawn {
-    marks.sort_by(|a, b| x(b.value).total_cmp(&x(a.value)));
+    lines.sort_by(|a, b| x(b.value).total_cmp(&x(a.value)));
     let border = layout.width - MARGIN;
     let mut end = border;
-    for (i, mark) in marks.iter().enumerate() {
+    for (i, mark) in lines.iter().enumerate() {
         let at = x(mark.value);
         let y = top + i as f64 * MARK_LINE;
         let width = Font::SMALL.width(&mark.label);
@@ -224,7 +224,7 @@ fn draw_marks(
             }
             // If neither side has room, the label is to the right of the lines above it.
             () => {
-                let from = x(marks[0].value) + 6.0;
+                let from = x(lines[0].value) + 6.0;
                 if border - from > end - MARGIN { (from, border - from) } else { (MARGIN, end - MARGIN) }
             }
         };
@@ -237,11 +237,11 @@ fn draw_marks(
     Ok(())
 }
 
-/// Draws the line of a mark, fainter behind text.
+/// Draws a reference line, fainter behind text.
 fn draw_mark(
     canvas: &Canvas<'_>,
-    mark: &Mark,
-    (rows, layout): (&[Row], &BarLayout),
+    mark: &ReferenceLine,
+    (rows, layout): (&[BarRow], &BarLayout),
     (top, first): (f64, f64),
     x: impl Fn(f64) -> f64,
 ) -> Drawn {
@@ -283,7 +283,7 @@ type LabelAt<'a> = &'a dyn Fn(&Bar) -> f64;
 /// Draws the names, labels and reasons of all rows.
 fn draw_rows(
     canvas: &Canvas<'_>,
-    rows: &[Row],
+    rows: &[BarRow],
     layout: &BarLayout,
     first: f64,
     label_at: Option<LabelAt<'_>>,
@@ -304,7 +304,7 @@ fn draw_rows(
     Ok(())
 }
 
-fn draw_heading(canvas: &Canvas<'_>, row: &Row, note: &str, (y, height): (f64, f64), layout: &BarLayout) -> Drawn {
+fn draw_heading(canvas: &Canvas<'_>, row: &BarRow, note: &str, (y, height): (f64, f64), layout: &BarLayout) -> Drawn {
     let middle = y + height - 12.0;
     if height > 40.0 {
         canvas.elided(&row.name, layout.room(), (MARGIN, middle - 17.0), At::Left, Font::HEADING)?;
@@ -319,7 +319,7 @@ fn draw_heading(canvas: &Canvas<'_>, row: &Row, note: &str, (y, height): (f64, f
 /// Draws the name to the left, and the label or reason to the right.
 fn draw_row(
     canvas: &Canvas<'_>,
-    row: &Row,
+    row: &BarRow,
     (y, height): (f64, f64),
     layout: &BarLayout,
     label_at: Option<LabelAt<'_>>,
@@ -354,7 +354,7 @@ fn draw_row(
 }
 
 /// Draws the name, the label and the note, one below the other, above the bar.
-fn draw_stacked(canvas: &Canvas<'_>, row: &Row, y: f64, layout: &BarLayout) -> Drawn {
+fn draw_stacked(canvas: &Canvas<'_>, row: &BarRow, y: f64, layout: &BarLayout) -> Drawn {
     let room = layout.room();
     match &row.content {
         Content::Bar(bar) => {

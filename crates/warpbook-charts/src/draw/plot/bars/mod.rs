@@ -46,7 +46,7 @@ pub(crate) enum Content {
     Heading(String),
 }
 
-pub(crate) struct Row {
+pub(crate) struct BarRow {
     pub(crate) name: String,
     /// Small text below the name.
     pub(crate) id: String,
@@ -54,7 +54,7 @@ pub(crate) struct Row {
 }
 
 /// A value that all bars are compared with.
-pub(crate) struct Mark {
+pub(crate) struct ReferenceLine {
     pub(crate) value: f64,
     pub(crate) label: String,
     /// True for a solid line: a value that was measured, not a bound.
@@ -64,14 +64,14 @@ pub(crate) struct Mark {
 
 pub(crate) struct Bars {
     pub(crate) frame: Frame,
-    pub(crate) rows: Vec<Row>,
+    pub(crate) rows: Vec<BarRow>,
     /// Axis; `None` if no row has a bar.
     pub(crate) axis: Option<Axis>,
     /// Value at which bars start; `None` for the axis's low end.
     pub(crate) base: Option<f64>,
     pub(crate) tick: fn(f64) -> String,
     pub(crate) caption: String,
-    pub(crate) marks: Vec<Mark>,
+    pub(crate) reference_lines: Vec<ReferenceLine>,
     pub(crate) legend: Vec<(Rgb, String)>,
 }
 
@@ -115,12 +115,12 @@ impl BarLayout {
     }
 
     /// Returns true if the name and the value share a line in a narrow chart.
-    fn share_a_line(&self, row: &Row, bar: &Bar) -> bool {
+    fn share_a_line(&self, row: &BarRow, bar: &Bar) -> bool {
         row.font().width(&row.name) + Font::BODY.width(&bar.label) + 12.0 <= self.room()
     }
 
     /// Returns the height of a row without its remark.
-    fn own_height(&self, row: &Row) -> f64 {
+    fn own_height(&self, row: &BarRow) -> f64 {
         let wide = |text: &str| text::width(text, Font::NOTE.size, false);
         match &row.content {
             Content::Heading(note)
@@ -144,17 +144,17 @@ impl BarLayout {
     }
 
     /// Returns the height of the name, the value and the note above a bar of a narrow chart.
-    fn above(&self, row: &Row, bar: &Bar) -> f64 {
+    fn above(&self, row: &BarRow, bar: &Bar) -> f64 {
         let lines = if self.share_a_line(row, bar) { 1.0 } else { 2.0 };
         lines * 17.0 + if bar.note.is_empty() { 2.0 } else { 17.0 }
     }
 
-    fn height(&self, row: &Row) -> f64 {
+    fn height(&self, row: &BarRow) -> f64 {
         self.own_height(row) + row.bar().map_or(0.0, |bar| self.remark(bar))
     }
 
     /// Returns the top and bottom of a bar whose row starts at y.
-    fn bar(&self, row: &Row, bar: &Bar, y: f64) -> (f64, f64) {
+    fn bar(&self, row: &BarRow, bar: &Bar, y: f64) -> (f64, f64) {
         if self.narrow {
             let top = y + self.above(row, bar);
             return (top, top + THIN);
@@ -165,7 +165,7 @@ impl BarLayout {
     }
 
     /// Returns the rows with the top and the height of each.
-    fn placed<'r>(&self, rows: &'r [Row], first: f64) -> impl Iterator<Item = (&'r Row, f64, f64)> {
+    fn placed<'r>(&self, rows: &'r [BarRow], first: f64) -> impl Iterator<Item = (&'r BarRow, f64, f64)> {
         let mut y = first;
         rows.iter().map(move |row| {
             let height = self.height(row);
@@ -175,7 +175,7 @@ impl BarLayout {
     }
 
     /// Returns the top and bottom of each block of rows between headings.
-    fn blocks(&self, rows: &[Row], first: f64) -> Vec<(f64, f64)> {
+    fn blocks(&self, rows: &[BarRow], first: f64) -> Vec<(f64, f64)> {
         let mut out: Vec<(f64, f64)> = Vec::new();
         for (row, y, height) in self.placed(rows, first) {
             match out.last_mut() {
@@ -196,7 +196,7 @@ impl Bars {
             _ => None,
         });
         let of_bars = bars.flat_map(|bar| bar.parts.iter_mut().map(|p| &mut p.data).chain([&mut bar.data]));
-        shared_problem(of_bars.chain(self.marks.iter_mut().map(|m| &mut m.data)))
+        shared_problem(of_bars.chain(self.reference_lines.iter_mut().map(|m| &mut m.data)))
     }
 
     /// Returns true if values are drawn as dots: on a logarithmic axis without a base, lengths mean nothing.
@@ -213,9 +213,9 @@ impl Bars {
         let widest = self.rows.iter().map(|r| r.name_width()).fold(0.0, f64::max);
         let left = MARGIN + widest.clamp(60.0, 240.0) + 10.0;
         let most = width - MARGIN - 14.0 - left;
-        let bars = || self.rows.iter().filter_map(Row::bar);
+        let bars = || self.rows.iter().filter_map(BarRow::bar);
         // Labels in their own column do not cross the marks.
-        if !self.marks.is_empty() && self.axis.is_some() {
+        if !self.reference_lines.is_empty() && self.axis.is_some() {
             let room = bars().map(Bar::label_width).fold(0.0, f64::max) + GAP + 8.0;
             let right = left + (most - room + 14.0).clamp(most * 0.3, most);
             return BarLayout { width, narrow: false, left, right, column: Some(right + GAP + 7.0), legend };
@@ -243,7 +243,7 @@ impl Bar {
     }
 }
 
-impl Row {
+impl BarRow {
     fn bar(&self) -> Option<&Bar> {
         match &self.content {
             Content::Bar(b) => Some(b),

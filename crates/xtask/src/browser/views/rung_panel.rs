@@ -27,10 +27,10 @@ pub fn by_keyboard(browser: &Browser, stage: &Stage) -> Result<()> {
     browser.wait_until("the rung's panel", &format!("document.getElementById('rung')?.value === {mark}"), SOON)?;
     browser.wait_until("the focus there", &format!("document.activeElement === {HEADING}"), SOON)?;
     contents(browser)?;
-    browser.screenshot(&stage.shots.join("page-climb.png"))?;
+    browser.screenshot(&stage.shots.join("page-rung.png"))?;
     media(browser, "print", "dark")?;
     fits(browser, "the printed panel", 1440)?;
-    browser.screenshot(&stage.shots.join("page-climb-print.png"))?;
+    browser.screenshot(&stage.shots.join("page-rung-print.png"))?;
     media(browser, "", "light")?;
     let all = [CAPTION, POINT, CODE, "location.search"];
     let said = |browser: &Browser| all.iter().map(|what| text(browser, what)).collect::<Result<Vec<Value>>>();
@@ -62,7 +62,7 @@ fn contents(browser: &Browser) -> Result<()> {
         ("lines of the difference", ".difference :is(ins, del)"),
     ];
     for (what, selector) in parts {
-        browser.wait_until(what, &format!("document.querySelector('.climb {selector}')"), SOON)?;
+        browser.wait_until(what, &format!("document.querySelector('.rung-panel {selector}')"), SOON)?;
     }
     let names = text(browser, "[...document.querySelectorAll('.figures dt')].map((e) => e.textContent).join()")?;
     let has = |name: &str| names.as_str().is_some_and(|n| n.contains(name));
@@ -123,7 +123,7 @@ pub fn by_link_and_touch(browser: &Browser, stage: &Stage) -> Result<()> {
     browser.eval("document.querySelector('input[name=code][value=changed]').click();")?;
     browser.wait_until("what changed", "!location.search.includes('code=')", SOON)?;
     fits(browser, "what changed", 360)?;
-    browser.screenshot(&stage.shots.join("page-climb-phone.png"))?;
+    browser.screenshot(&stage.shots.join("page-rung-phone.png"))?;
     let caption = text(browser, CAPTION)?;
     let swipe = "const at = document.querySelector('.brought');
          const send = (kind, x) => at.dispatchEvent(new PointerEvent(kind,
