@@ -119,7 +119,7 @@ class Work:
 
 @dataclass(frozen=True)
 class Fed:
-    """How a way's data are loaded, and whether products and convolutions are in fp16."""
+    """A `Fed` says how a way's data are loaded, and whether products and convolutions are in fp16."""
 
     half: bool
     resident: bool = False

@@ -106,7 +106,7 @@ class Product:
 
 
 def tolerance(dtype: str, k: int) -> float:
-    """The same bound as Tolerance::product in crates/warpbook-record/src/check.rs."""
+    """Returns the bound that Tolerance::product in crates/warpbook-kernels/src/tolerance.rs returns."""
     root = math.sqrt(max(k, 1))
     of_factors = max(2.0**-8 / root, 2.0**-13) * 2 if dtype == "tf32" else 0.0
     return 8 * root * 2.0**-23 + of_factors

@@ -24,7 +24,7 @@ A sample is the whole descent; the weights are reset and the logged losses are o
 untimed. The losses stay on the device. Compilation and capture come before the first warm-up.
 
 Every result is compared with the same descent in double precision, before the timed loop and after it; a way whose
-error exceeds the tolerance of crates/warpbook-record/src/check.rs is a failed row. All is IEEE binary32: TF32 is off.
+error exceeds the tolerance of crates/warpbook-kernels/src/tolerance.rs is a failed row. All is IEEE binary32: TF32 is off.
 The points are drawn by torch's own generator, from the same distribution as Warpbook's but not the same bits. With
 several features X is [n][d] of normal(0, 1), the true w_j is (-1)^j 3 / (1 + j), and all w start where w does.
 
@@ -340,13 +340,13 @@ class Moments:
 
 
 def tolerance(points: int, epochs: int) -> float:
-    """The same bound as Tolerance::descent in crates/warpbook-record/src/check.rs, in f32."""
+    """Returns the bound that Tolerance::descent in crates/warpbook-kernels/src/tolerance.rs returns for f32."""
     depth = 256 + math.log2(max(points, 2))
     return EPSILON_F32 * 0.5 * (depth + epochs)
 
 
 def compare(got: Result, want: Result, bound: float) -> Check:
-    """The same as Check::compare at a scale of 1: NaN fails, and so does a wrong number of losses."""
+    """Compares like Check::compare at a scale of 1: NaN fails, and so does a wrong number of losses."""
     pairs = list(zip(got.values(), want.values()))
     absolute = wr.worst(abs(g - w) for g, w in pairs)
     relative = wr.worst(abs(g - w) / max(abs(w), 1.0) for g, w in pairs)

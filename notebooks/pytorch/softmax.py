@@ -17,7 +17,7 @@ policy's threshold is repeated within a sample.
 
 Every element is compared with torch.softmax in float64, before the timed loop and after it, relative to itself. The
 tolerance is that of a sum of `columns` positive terms in f32, whose roundings grow with the root of their number (see
-Tolerance::product in crates/warpbook-record/src/check.rs), and of 32 units more for x - max, exp and the division.
+Tolerance::product in crates/warpbook-kernels/src/tolerance.rs), and of 32 units more for x - max, exp and the division.
 """
 
 from __future__ import annotations

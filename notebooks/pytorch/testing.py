@@ -1,4 +1,4 @@
-"""What the tests share: records as `warpbook run` writes them, a machine, and a check of what the scripts write."""
+"""The tests share this module: records as `warpbook run` writes them, a machine, and a check of the scripts' records."""
 
 from __future__ import annotations
 

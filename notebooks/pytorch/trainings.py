@@ -245,7 +245,7 @@ def images_of(torch: Any, name: str, folder: Path, device: str) -> tuple[Images,
 
 @dataclass
 class Log:
-    """The log of a training, in the form of crates/warpbook-record/src/course.rs."""
+    """The log of a training, in the form of crates/warpbook-record/src/measured/course.rs."""
 
     job: Job
     losses: list[dict[str, Any]] = field(default_factory=list)

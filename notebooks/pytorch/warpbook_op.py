@@ -34,7 +34,7 @@ BUILD = "cargo build --release -p warpbook-op"
 
 
 class Product(ctypes.Structure):
-    """The same structure as `CProduct` in crates/warpbook-op/src/arguments.rs."""
+    """This structure has the fields of `CProduct` in crates/warpbook-op/src/arguments.rs."""
 
     _fields_ = [(name, ctypes.c_uint32) for name in ("m", "n", "k", "lda", "ldb", "ldc")]
     _fields_ += [(name, ctypes.c_int32) for name in ("dtype", "out", "trans_a", "trans_b", "epilogue")]
@@ -43,7 +43,7 @@ class Product(ctypes.Structure):
 
 
 class Convolution(ctypes.Structure):
-    """The same structure as `CConvolution` in crates/warpbook-op/src/arguments.rs."""
+    """This structure has the fields of `CConvolution` in crates/warpbook-op/src/arguments.rs."""
 
     _fields_ = [
         ("batch", ctypes.c_uint32),
@@ -283,8 +283,8 @@ def functions() -> tuple[Any, Any]:
 def linear(x: Any, weight: Any, bias: Any = None, kernel: str | os.PathLike[str] | None = None) -> Any:
     """`torch.nn.functional.linear` with Warpbook's product: x [..., in], weight [out][in], bias [out].
 
-    `kernel` computes it forwards and in both gradients: a rung, such as "03_shared_tile", or a file of your own, such as "mine.cu" in the place of
-    02_coalesced, "mine.cu@03_shared_tile" in the place of another rung, or "mine.cu@05_register_2d:BM=64,THREADS=128" with other sizes of its
+    `kernel` computes it forwards and in both gradients: a rung, such as "03_shared_tile", or a file of your own, such as "mine.cu" in place of
+    02_coalesced, "mine.cu@03_shared_tile" in place of another rung, or "mine.cu@05_register_2d:BM=64,THREADS=128" with other sizes of its
     tile. It is checked when it is first used in a type: an error says what is wrong."""
     return functions()[0].apply(x, weight, bias, named(kernel))
 
@@ -316,7 +316,7 @@ def modules() -> tuple[Any, Any]:
 
 
 def converted(model: Any, kernel: str | os.PathLike[str] | None = None) -> Any:
-    """The same network, whose linear layers and convolutions compute with Warpbook from now on; its parameters stay.
+    """Returns the same network, whose linear layers and convolutions now compute with Warpbook; its parameters stay.
 
     With a `kernel`, as `linear` names it, that kernel computes the linear layers, and the convolutions stay PyTorch's.
 
@@ -355,8 +355,8 @@ def reverted(model: Any) -> Any:
 
 
 def directional_error(torch: Any, f: Any, arguments: list[Any], generator: Any) -> float:
-    """How far the gradients of sum(f(..) * r) are from central differences along random directions, the worst of all arguments;
-    relative to the magnitudes that the difference adds up."""
+    """Returns how far the gradients of sum(f(..) * r) are from central differences along random directions: the worst error of
+    all arguments, relative to the magnitudes that the difference adds up."""
     y = f(*arguments)
     r = torch.randn(y.shape, generator=generator, device=y.device)
     gradients = torch.autograd.grad(y, arguments, r.to(y.dtype))

@@ -1,4 +1,4 @@
-"""What the scripts in this folder share: Warpbook's timing policy, its checks, and its record format (schema 2).
+"""The scripts in this folder share this module: Warpbook's timing policy, checks and record format (schema 2).
 
 A script takes its problems from a record that `warpbook run` wrote, times PyTorch on them, and writes a record of its
 own:
@@ -231,7 +231,7 @@ class Way:
 
 @dataclass(frozen=True)
 class Settings:
-    """What is run, and the path of the record."""
+    """The settings of a run; they say what is run and where the record is written."""
 
     like: dict[str, Any]
     out: Path
@@ -309,7 +309,7 @@ def check_writable(out: Path) -> None:
 
 @dataclass(frozen=True)
 class Bench:
-    """The same timing policy as crates/warpbook-device/src/timing/bench.rs."""
+    """The timing policy, which is the same as in crates/warpbook-device/src/timing/bench.rs."""
 
     warmup: int = 3
     samples: int = 25
@@ -406,7 +406,7 @@ def cpu_stopwatch(region: Callable[[], Any], batch: int = 1) -> tuple[float, flo
 
 @dataclass(frozen=True)
 class Check:
-    """A comparison of a result with a reference, in the form of crates/warpbook-record/src/check.rs."""
+    """A comparison of a result with a reference, in the form of crates/warpbook-record/src/measured/check.rs."""
 
     reference: str
     max_abs_error: float

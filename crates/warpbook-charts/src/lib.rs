@@ -4,7 +4,7 @@
 //! problems' data. [`LadderTable`] is the ladder as a table, for the page, the notebooks and the command line. [`highlight`] splits a kernel's source into
 //! tokens for colouring, and [`diagram`] draws tiles, accesses and timelines.
 //!
-//! The same record gives the same bytes in a notebook, in a test and on a page: texts are measured with this crate's own table, never in a DOM or
+//! A record gives the same bytes in a notebook, in a test and on a page: texts are measured with this crate's own table, never in a DOM or
 //! with a font file. The crate does no I/O and reads no clock.
 //!
 //! The crate has three layers, and imports go only downwards. `draw` writes SVG and does not depend on records; `record` derives figures and texts from a

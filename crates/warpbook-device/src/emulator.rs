@@ -161,7 +161,7 @@ fn recorded_request(request: warpbook_emulator::WarpRequest) -> WarpRequest {
             Kind::Atomic => AccessKind::Atomic,
         },
         is_shared: request.is_shared,
-        place: request.place,
+        buffer: request.buffer,
         thread: request.thread.to_string(),
         bytes: request.bytes,
         offsets: request.offsets.to_vec(),
@@ -213,7 +213,7 @@ pub fn recorded_verdict(Verdict { counts, notes, .. }: Verdict) -> Emulated {
 
 /// Formats a note with its location.
 fn told(note: &Note) -> String {
-    note.place.as_ref().map_or_else(|| note.message.clone(), |at| format!("{at}: {}", note.message))
+    note.position.as_ref().map_or_else(|| note.message.clone(), |at| format!("{at}: {}", note.message))
 }
 
 /// Orders in which blocks and warps run in a kernel's first checked launch; later launches use only the first order.

@@ -12,21 +12,21 @@ pub struct Refusal {
     /// Column of the PTX, counted from 1.
     pub column: u32,
     /// Position in the kernel's source; `None` if it is unknown.
-    pub place: Option<SourcePosition>,
+    pub position: Option<SourcePosition>,
     /// The error as a sentence.
     pub message: String,
 }
 
 impl Refusal {
     pub(crate) fn new((line, column): (u32, u32), message: impl Into<String>) -> Self {
-        Self { line, column, place: None, message: message.into() }
+        Self { line, column, position: None, message: message.into() }
     }
 }
 
 impl fmt::Display for Refusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if let Some(place) = &self.place {
-            write!(f, "{place}: ")?;
+        if let Some(position) = &self.position {
+            write!(f, "{position}: ")?;
         }
         write!(f, "{} (PTX line {}, column {})", self.message, self.line, self.column)
     }
@@ -99,7 +99,7 @@ pub struct Fault {
     /// A sentence that describes the fault.
     pub message: String,
     /// Position in the kernel's source; `None` if it is unknown.
-    pub place: Option<SourcePosition>,
+    pub position: Option<SourcePosition>,
     /// Line of the PTX; 0 if the launch itself is at fault.
     pub ptx_line: u32,
     /// The thread that caused the fault; `None` if no single thread did.
@@ -108,19 +108,19 @@ pub struct Fault {
 
 impl Fault {
     pub(crate) fn new(cause: Cause, message: impl Into<String>) -> Self {
-        Self { cause, message: message.into(), place: None, ptx_line: 0, thread: None }
+        Self { cause, message: message.into(), position: None, ptx_line: 0, thread: None }
     }
 
     /// Adds the source place and the PTX line of an instruction to the fault.
     pub(crate) fn at(self, step: &Step) -> Self {
-        Self { place: step.place.as_deref().cloned(), ptx_line: step.line, ..self }
+        Self { position: step.position.as_deref().cloned(), ptx_line: step.line, ..self }
     }
 }
 
 impl fmt::Display for Fault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if let Some(place) = &self.place {
-            write!(f, "{place}: ")?;
+        if let Some(position) = &self.position {
+            write!(f, "{position}: ")?;
         }
         write!(f, "{}", self.message)?;
         match &self.thread {

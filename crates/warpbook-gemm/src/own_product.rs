@@ -60,7 +60,7 @@ impl OwnProduct {
     /// # Errors
     /// If a file cannot be read, there is no such rung with a kernel, or a size is not a number from 1 to 1,048,576.
     pub fn read(folder: &Path, text: &str) -> Result<Self, String> {
-        let (file, rung, sizes) = parts(text);
+        let (file, rung, sizes) = split_name(text);
         let all: Vec<Row> = rows().into_iter().filter(|row| row.kernel().is_some()).collect();
         let Some(mut row) = all.iter().find(|row| row.rung.id == *rung).cloned() else {
             return Err(unknown(text, &all));
@@ -88,7 +88,7 @@ impl OwnProduct {
     /// Returns the path of the kernel's file as the user wrote it, if the kernel has a file.
     #[must_use]
     pub fn file(self) -> Option<&'static Path> {
-        parts(self.name()).0.map(Path::new)
+        split_name(self.name()).0.map(Path::new)
     }
 
     /// Returns the name of the kernel.
@@ -142,7 +142,7 @@ impl From<OwnProduct> for ProductBy {
 }
 
 /// Splits a kernel's name into its file, its rung, and the sizes of its tile.
-fn parts(text: &str) -> (Option<&str>, &str, &str) {
+fn split_name(text: &str) -> (Option<&str>, &str, &str) {
     let (what, sizes) = text.rsplit_once(':').filter(|(_, sizes)| sizes.contains('=')).unwrap_or((text, ""));
     match what.rsplit_once('@') {
         Some((file, rung)) => (Some(file), rung, sizes),
@@ -154,7 +154,7 @@ fn parts(text: &str) -> (Option<&str>, &str, &str) {
 }
 
 fn unknown(text: &str, all: &[Row]) -> String {
-    let (names, (_, rung, _)) = (ProductBy::ALL.map(ProductBy::name), parts(text));
+    let (names, (_, rung, _)) = (ProductBy::ALL.map(ProductBy::name), split_name(text));
     let near = nearest(rung, names.into_iter().chain(all.iter().map(|row| &*row.rung.id)))[0];
     format!(
         "`{rung}` cannot compute a linear layer; did you mean `{near}`? Choose one of {}, a rung such as 05_register_2d, or a file such as mine.cu.",

@@ -31,7 +31,7 @@ pub(crate) fn checked(lab: &Lab, work: impl FnOnce() -> Result<()>) -> Result<()
 /// Returns the finding of a run that ended with a fault.
 pub(crate) fn of_fault(fault: &Fault) -> Emulated {
     // For an inlined function, report the line that calls it.
-    let place = fault.place.as_ref().map(|at| at.inlined_at.clone().unwrap_or_else(|| (at.file.clone(), at.line)));
+    let place = fault.position.as_ref().map(|at| at.inlined_at.clone().unwrap_or_else(|| (at.file.clone(), at.line)));
     let (file, line) = place.map(|(file, line)| (file.to_string(), line)).unzip();
     let finding = Finding { cause: fault.cause.id().to_owned(), message: fault.to_string(), file, line };
     Emulated { finding: Some(finding), ..Emulated::default() }

@@ -15,7 +15,7 @@
 
 use crate::network::Network;
 use crate::ops::optimizer::Optimizer;
-use crate::tensor::{Tensor, TensorError, place};
+use crate::tensor::{Tensor, TensorError, device_name};
 use crate::train::{ScalerState, TrainError};
 use crate::weights::Weights;
 use std::fmt;
@@ -100,7 +100,7 @@ impl Tensors {
 impl fmt::Display for Tensors {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let s = if self.len() == 1 { "" } else { "s" };
-        write!(f, "{} tensor{s}, {} numbers in fp32 on {}", self.len(), self.elements(), place(self.device()))
+        write!(f, "{} tensor{s}, {} numbers in fp32 on {}", self.len(), self.elements(), device_name(self.device()))
     }
 }
 
@@ -142,7 +142,7 @@ impl Model {
     /// Returns the name of the device for display: "the CPU", "cuda:0".
     #[must_use]
     pub fn place(&self) -> String {
-        place(self.device())
+        device_name(self.device())
     }
 
     /// Copies the model to a device.

@@ -113,7 +113,7 @@ impl Tensor {
     /// Returns the name of the device for display: "the CPU", "cuda:0".
     #[must_use]
     pub fn place(&self) -> String {
-        place(self.device())
+        device_name(self.device())
     }
 
     /// Copies the tensor to a device; if it is already there, the result shares its values.
@@ -194,7 +194,7 @@ impl Values {
 }
 
 /// Returns the name of a device for display.
-pub(crate) fn place(device: Option<&CudaDevice>) -> String {
+pub(crate) fn device_name(device: Option<&CudaDevice>) -> String {
     device.map_or_else(|| "the CPU".into(), |device| format!("cuda:{}", device.info().index))
 }
 

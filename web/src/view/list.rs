@@ -1,7 +1,7 @@
 //! The list of records next to the open one.
 
 use super::controls::{Send, press};
-use super::pass_on;
+use super::share;
 use crate::app::{App, CompareMsg, LibraryMsg, Msg, ViewMsg};
 use crate::library::{Entry, Origin, State};
 use crate::record::Tab;
@@ -28,7 +28,7 @@ pub fn list(app: &App, send: &Send) -> Html {
                 { "Drop record files anywhere on the page, or paste a record's text." }
                 if several { { " Tick two or more to compare them." } }
             </p>
-            { pass_on::kept(app, send) }
+            { share::kept(app, send) }
         </nav>
     }
 }

@@ -10,10 +10,10 @@ mod environment;
 mod list;
 mod overview;
 mod page;
-mod pass_on;
 mod record;
 mod report;
 mod rung;
+mod share;
 mod sheet;
 mod timeline;
 

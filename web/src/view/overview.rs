@@ -2,7 +2,7 @@
 
 use super::controls::{Send, button, heading, option, press, search, select};
 use super::list::{close, compare_button, compare_tick, details_of, title_of};
-use super::pass_on;
+use super::share;
 use crate::app::{App, Msg, ViewMsg};
 use crate::library::{Entry, Filter};
 use yew::{Html, html};
@@ -38,9 +38,9 @@ pub fn overview(app: &App, send: &Send) -> Html {
                     if all.len() > 1 {
                         { button("Class board", press(send, Msg::View(ViewMsg::Board(String::new())))) }
                     }
-                    { pass_on::paste(send) }
+                    { share::paste(send) }
                 </div>
-                { pass_on::kept(app, send) }
+                { share::kept(app, send) }
             </header>
             if shown.is_empty() {
                 <p class="empty">{ "No record matches: change the search." }</p>

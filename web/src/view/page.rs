@@ -2,7 +2,7 @@
 
 use super::controls::{DIALOG, Send, heading, press};
 use super::list::list;
-use super::{board, compare, overview, pass_on, record, report};
+use super::{board, compare, overview, record, report, share};
 use crate::app::{App, DiskMsg, LibraryMsg, Msg, NoticeMsg, ViewMsg, WindowMsg};
 use crate::browser;
 use web_sys::{HtmlInputElement, MouseEvent};
@@ -26,7 +26,7 @@ pub fn page(app: &App, send: &Send) -> Html {
             <div class={classes!("columns", is_wide.then_some("all"), whole)}>
                 if !is_wide { { list(app, send) } }
                 <main id="main" tabindex="-1" aria-busy={app.busy().to_string()}>
-                    { pass_on::carried(app) }
+                    { share::carried(app) }
                     { main(app, send) }
                 </main>
             </div>
@@ -58,12 +58,12 @@ fn top(app: &App, send: &Send) -> Html {
                 </svg>
                 { "Warpbook" }
             </button>
-            { pass_on::live(app) }
+            { share::live(app) }
             <div class="actions">
                 <input type="file" id={DIALOG} class="visually-hidden" multiple={true} accept=".json,application/json"
                     aria-label="Record files" tabindex="-1" aria-hidden="true" onchange={chosen} />
                 <button type="button" class="primary" onclick={|_| browser::click(DIALOG)}>{ "Open records" }</button>
-                { pass_on::pass_on(app, send) }
+                { share::share_menu(app, send) }
                 <button type="button" onclick={press(send, Msg::Window(WindowMsg::Theme))} aria-pressed={app.dark.to_string()}>{ "Dark" }</button>
             </div>
         </header>
@@ -147,7 +147,7 @@ fn main(app: &App, send: &Send) -> Html {
                 <h1>{ "No record is open" }</h1>
                 <p>{ "A record is the JSON file that a Warpbook run writes. Open one from your disk, or drop it onto this page." }</p>
                 <button type="button" class="primary" onclick={|_| browser::click(DIALOG)}>{ "Open records" }</button>
-                { pass_on::paste(send) }
+                { share::paste(send) }
             </div>
         },
     }

@@ -151,7 +151,7 @@ impl ExponentPlot<'_> {
     }
 
     /// Returns the ranges of exponents from the lowest to the highest, with their names; the range without a colour has full precision.
-    fn parts(&self) -> [(i32, i32, String, Option<Paint>); 4] {
+    fn ranges(&self) -> [(i32, i32, String, Option<Paint>); 4] {
         let FormatRange { name, least, normal, largest } = *self.range;
         [
             (self.low, least, format!("0 in {name}"), Some(Paint::faded(VERMILLION, 0.16))),
@@ -162,7 +162,7 @@ impl ExponentPlot<'_> {
     }
 
     fn draw(&self, canvas: &Canvas<'_>, top: f64) -> Drawn {
-        for (from, to, name, _) in self.parts() {
+        for (from, to, name, _) in self.ranges() {
             let (from, to) = (self.x(from), self.x(to));
             if Font::SMALL.width(&name) <= to - from {
                 canvas.text(&name, (f64::midpoint(from, to), top + PARTS / 2.0), At::Middle, Font::SMALL)?;
@@ -188,7 +188,7 @@ impl ExponentPlot<'_> {
     }
 
     fn draw_row(&self, canvas: &Canvas<'_>, row: &ExponentRow, (top, bottom): (f64, f64), most: f64) -> Drawn {
-        for (from, to, _, paint) in self.parts() {
+        for (from, to, _, paint) in self.ranges() {
             if let Some(paint) = paint {
                 canvas.rect((self.x(from), self.x(to)), (top, bottom), paint)?;
             }

@@ -111,7 +111,7 @@ impl<'a> Grid<'a> {
             AccessKind::Store => "store to",
             AccessKind::Atomic => "atomic operation on",
         };
-        let name = format!("{verb} {}, {} a lane", clean(&request.place), counted(request.bytes as usize, "byte"));
+        let name = format!("{verb} {}, {} a lane", clean(&request.buffer), counted(request.bytes as usize, "byte"));
         Some(match request.is_shared {
             true => Self::of_shared(request, name, &active),
             false => Self::of_global(request, name, &active, if is_narrow(width) { 16 } else { 32 }),
@@ -367,9 +367,9 @@ mod tests {
     use super::*;
 
     fn request(is_shared: bool, bytes: u32, offset: impl Fn(u64) -> Option<u64>) -> WarpRequest {
-        let (place, thread) = ("argument 1 (`x`)".into(), "block (0, 0, 0), thread (0, 0, 0)".into());
+        let (buffer, thread) = ("argument 1 (`x`)".into(), "block (0, 0, 0), thread (0, 0, 0)".into());
         let offsets = (0..32).map(offset).collect();
-        WarpRequest { line: 7, is_shared, bytes, place, thread, offsets, ..WarpRequest::default() }
+        WarpRequest { line: 7, is_shared, bytes, buffer, thread, offsets, ..WarpRequest::default() }
     }
 
     fn title(request: WarpRequest) -> String {

@@ -48,5 +48,5 @@ pub fn beside(own: &Run, published: &Run) -> String {
     };
     let same =
         if here == there { format!("the published one, a {there} too") } else { format!("the published {there}") };
-    format!("On your {here}, {} takes {ratio} on {same}, at {}.", row.title, label(row.problem))
+    format!("On your {here}, \u{201c}{}\u{201d} takes {ratio} on {same}, at {}.", row.title, label(row.problem))
 }

@@ -136,7 +136,7 @@ impl<'c, 'a> Drawing<'c, 'a> {
 
     fn draw_axis(&self, canvas: &Canvas<'_>, axis: &Axis, top: f64, bottom: f64) -> Drawn {
         let (left, right) = self.ends();
-        let x = |v: f64| axis.place(v, left, right);
+        let x = |v: f64| axis.position(v, left, right);
         canvas.rect((x(1.0 / (1.0 + THRESHOLD)), x(1.0 + THRESHOLD)), (top, bottom), Paint::FAINT)?;
         for t in &axis.ticks {
             canvas.line(&[(x(*t), top), (x(*t), bottom + 4.0)], Stroke::new(Paint::FAINT, 1.0))?;
@@ -165,7 +165,7 @@ impl<'c, 'a> Drawing<'c, 'a> {
         for (i, (record, cell)) in drawn.iter().enumerate() {
             let Some(ratio) = cell.ratio else { continue };
             let y = first + step * i as f64;
-            let x = |v: f64| axis.place(v, left, right);
+            let x = |v: f64| axis.position(v, left, right);
             let shown = format!("{} · {}", cell.us.map(time).unwrap_or_default(), times(ratio.value));
             let data = cell
                 .measurement
@@ -254,7 +254,10 @@ impl<'c, 'a> Drawing<'c, 'a> {
         let topic = format!("{}: {} compared", heading(comparison.runs[0]), counted(comparison.runs.len(), "record"));
         let (title, topic) = match comparison.runs.len() {
             2 => (comparison.finding(1), topic),
-            _ => (topic, String::new()),
+            _ => match comparison.finding_of_many() {
+                Some(finding) => (finding, topic),
+                None => (topic, String::new()),
+            },
         };
         Frame {
             width: self.width,

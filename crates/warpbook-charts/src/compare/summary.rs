@@ -117,7 +117,7 @@ impl<'a> Comparison<'a> {
         format!("{} against {}: {}", self.labels[record], self.labels[0], self.counts(record).in_words())
     }
 
-    /// Compares a record with the first in a sentence, by their labels: "mine against published: Fused 1.25× as fast,
+    /// Compares a record with the first in a sentence, by their labels: "mine against published: “Fused” 1.25× as fast,
     /// On the chip 0.74×; 1 faster, 1 slower, 10 within noise; the reference (cuBLAS) drifted by 17 % (faster)."
     #[must_use]
     pub fn sentence(&self, record: usize) -> String {
@@ -142,8 +142,29 @@ impl<'a> Comparison<'a> {
         format!("{} against {}: {text}.", self.labels[record], self.labels[0])
     }
 
-    /// Names the rungs with the largest changes, with their problems if there are several: "Fused 1.25× as fast, On the
-    /// chip 0.74× and 2 more".
+    /// Returns the record that is the fastest at most rungs: "2026-12-24 is the fastest at 5 of 8 rungs"; `None` if no rung
+    /// has a ratio.
+    pub(super) fn finding_of_many(&self) -> Option<String> {
+        let speeds = |row: &ComparedRow<'_>| -> Vec<(f64, usize)> {
+            let others = (1..row.cells.len()).filter_map(|i| Some((row.cells[i].ratio?.value, i)));
+            let mut all: Vec<(f64, usize)> = others.chain([(1.0, 0)]).collect();
+            all.sort_by(|a, b| b.0.total_cmp(&a.0));
+            all
+        };
+        let compared: Vec<_> = self.rows.iter().map(speeds).filter(|all| all.len() > 1).collect();
+        // Two measurements of the same work differ by up to 1 %.
+        let fastest: Vec<usize> =
+            compared.iter().filter(|all| all[0].0 > 1.01 * all[1].0).map(|all| all[0].1).collect();
+        let wins = |record: &usize| fastest.iter().filter(|first| *first == record).count();
+        let best = (0..self.labels.len()).max_by_key(wins).filter(|_| !compared.is_empty())?;
+        Some(match wins(&best) {
+            0 => "No record is more than 1 % faster than all others at any rung".into(),
+            count => format!("{} is the fastest at {count} of {}", self.labels[best], counted(compared.len(), "rung")),
+        })
+    }
+
+    /// Names the rungs with the largest changes, with their problems if there are several: "“Fused” 1.25× as fast,
+    /// “On the chip” 0.74× and 2 more".
     fn movers(&self, record: usize) -> Option<String> {
         let moved = |row: &&ComparedRow<'a>| {
             !row.reference && matches!(row.cells[record].verdict, Some(Verdict::Improved | Verdict::Worse))
@@ -154,7 +175,7 @@ impl<'a> Comparison<'a> {
         let phrase = |(i, (ratio, row)): (usize, &(f64, &ComparedRow<'a>))| {
             let fast = if i == 0 { " as fast" } else { "" };
             let at = if self.problems.len() > 1 { format!(" at {}", label(row.problem)) } else { String::new() };
-            format!("{} {}{fast}{at}", row.title, times(*ratio))
+            format!("\u{201c}{}\u{201d} {}{fast}{at}", row.title, times(*ratio))
         };
         let mut named: Vec<String> = all.iter().take(MOST_NAMED).enumerate().map(phrase).collect();
         let more = all.len().saturating_sub(MOST_NAMED);
@@ -184,7 +205,7 @@ impl<'a> Comparison<'a> {
     }
 
     /// Names the libraries and frameworks that changed at some problem although their median did not: ", but
-    /// torch.matmul by 14 % (slower)".
+    /// “torch.matmul” by 14 % (slower)".
     fn moved_references(&self, record: usize, drift: &Drift) -> String {
         if drift.moved() || !drift.foreign {
             return String::new();
@@ -192,7 +213,7 @@ impl<'a> Comparison<'a> {
         let moved = references(&self.rows, record).filter_map(|(row, ln, error)| {
             let ratio = Ratio::new(ln, Some(error));
             let moved = ratio.is_faster() || ratio.is_slower();
-            moved.then(|| format!("{} by {} ({})", row.title, by(ratio.value), direction(ratio.value)))
+            moved.then(|| format!("\u{201c}{}\u{201d} by {} ({})", row.title, by(ratio.value), direction(ratio.value)))
         });
         let moved: Vec<String> = moved.collect();
         if moved.is_empty() { String::new() } else { format!(" on the whole, but drifted: {}", listed(&moved)) }

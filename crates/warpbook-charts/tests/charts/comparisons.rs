@@ -67,7 +67,7 @@ fn rows_are_judged_counted_and_put_in_a_sentence() {
     assert_eq!((naive, last), (Verdict::Improved, Verdict::Worse));
     assert!(
         said.starts_with(
-            "record 2 against record 1: Naive 2.00× as fast and Stores overlapped 0.769×; 1 faster, 1 slower, "
+            "record 2 against record 1: “Naive” 2.00× as fast and “Stores overlapped” 0.769×; 1 faster, 1 slower, "
         ),
         "{said}"
     );
@@ -75,7 +75,7 @@ fn rows_are_judged_counted_and_put_in_a_sentence() {
     let title = draw().comparison(&compared, false).unwrap().title;
     assert!(title.starts_with("record 2 against record 1: 1 faster, 1 slower, "), "{title}");
     let all = Comparison::from_runs(&[&one, &two]).unwrap().sentence(1);
-    assert!(all.contains("Naive 2.00× as fast at ") && all.contains(" more; "), "several problems are named: {all}");
+    assert!(all.contains("“Naive” 2.00× as fast at ") && all.contains(" more; "), "several problems are named: {all}");
     // A difference of 2 % is within noise.
     assert_eq!(at(&scaled(&one, "01_naive", 1.02)).1, Verdict::WithinNoise);
     let mut without = one.clone();
@@ -107,7 +107,10 @@ fn a_library_that_moved_is_drift_and_can_be_taken_out() {
     // If one of two libraries changes, either the median partly follows or that library is named.
     let one_moved = scaled(&one, "cublaslt", 1.04);
     let said = Comparison::from_runs(&[&one, &one_moved]).unwrap().at(&p).sentence(1);
-    assert!(said.contains("within noise on the whole, but drifted: cuBLASLt, best of 32 by 3.8 % (slower)"), "{said}");
+    assert!(
+        said.contains("within noise on the whole, but drifted: “cuBLASLt, best of 32” by 3.8 % (slower)"),
+        "{said}"
+    );
     // A difference between two devices is not drift.
     let mut other = slower;
     other.environment.device.name = "Tesla T4".into();
@@ -223,7 +226,10 @@ fn two_to_eight_records_of_one_experiment_are_compared() {
     check_layout(&chart);
     let (_, height) = chart.svg.size();
     assert!(height < 800, "{height} px for seven rungs of eight records");
-    assert_eq!(chart.svg.as_str().matches(">NVIDIA H200").count(), 1, "the subtitle's");
+    assert_eq!(chart.svg.as_str().matches(": 8 records compared, NVIDIA H200").count(), 1, "the subtitle's");
+    // Only one rung has other times, and the last record's are the shortest by far.
+    let finding = format!("record 8 is the fastest at 1 of {} rungs", comparison.rows.len());
+    assert_eq!(chart.title, finding);
 }
 
 /// Returns the published record of the regression, and the same as a device with other ceilings and times would give it.

@@ -119,7 +119,7 @@ fn tiles_are_compared_with_the_chosen_one() {
     let chart = draw().tiles(&run, &problem).unwrap();
     let shown = chart.svg.as_str();
     assert!(shown.contains(
-        "Faster with another tile than with the chosen one: Persistent, in clusters with 128x128s6 (−4.0 %)."
+        "Faster with another tile than with the chosen one: “Persistent, in clusters” with 128x128s6 (−4.0 %)."
     ));
     assert!(shown.contains("369 µs · 373 TFLOP/s · +31 %"));
     let rows_of = |id: &str| -> Vec<[&str; 3]> {
@@ -147,7 +147,7 @@ fn transfers_are_parts_of_a_whole() {
     assert!(chart.description.contains("the transfers cost more than the work at 1 of them"), "{}", chart.description);
     let best = row(&chart.table, "14_overlapped_store");
     assert_eq!((best[2], best[4], best[7]), ("1.2090", "0.63947", "89.8"));
-    let most = "Stores overlapped spends 90 % of its time on copies to the device and back";
+    let most = "“Stores overlapped” spends 90 % of its time on copies to the device and back";
     assert_eq!(chart.title, most);
     // Bars show shares if the times are far apart, and times otherwise.
     assert!(chart.svg.as_str().contains("share of the time until"));

@@ -221,7 +221,7 @@ fn an_experiment_that_nobody_knows_is_drawn_from_what_its_record_says() {
     assert!(chart.title.ends_with(" within noise"), "{}", chart.title);
     assert!(chart.svg.as_str().contains(">Row softmax: 2 records compared, NVIDIA H200, "), "{}", chart.svg.as_str());
     let three = draw().compare(&[&run, &later, &run], 65_536).unwrap();
-    assert_eq!(three.title, "Row softmax: 3 records compared");
+    assert_eq!(three.title, "No record is more than 1 % faster than all others at any rung");
     let error = draw().compare(&[&run, &later], 77).unwrap_err().to_string();
     assert!(error.ends_with("has no measurement of 77 rows."), "{error}");
 

@@ -58,7 +58,7 @@ Examples:
   warpbook attempt mine.cu --like 02_coalesced   a kernel of your own
   warpbook exercise watch                the workshop's exercises, tried at each save
   warpbook view regression.json          the record in the browser
-  warpbook share regression.json         one HTML file that shows it, to pass on
+  warpbook share regression.json         one HTML file that shows it, to share
   warpbook data fetch mnist              images to train on
   warpbook train mnist                   a network that reads digits
   warpbook speedrun mnist --seeds 5      the time and the accuracy of whole trainings
@@ -107,7 +107,7 @@ pub enum Command {
     /// Open records in the browser, or print them.
     #[command(after_help = VIEW_EXAMPLES)]
     View(ViewArgs),
-    /// Write one HTML file with the viewer and records, to pass on.
+    /// Write one HTML file with the viewer and records, to share.
     #[command(after_help = SHARE_EXAMPLES)]
     Share(ShareArgs),
     /// Train a network.

@@ -56,7 +56,7 @@ fn find_rung(like: &str) -> Result<(Option<Box<dyn Experiment>>, LiveKernel), Fa
         "matmul" => return Ok((None, LiveKernel::for_rung(id)?)),
         "convolution" | "training" => {
             return Err(Failure::usage(format!(
-                "A kernel of {group} cannot be tried by itself: it is one of many. Try yours in the place of a rung of the matrix product, of \
+                "A kernel of {group} cannot be tried by itself: it is one of many. Try yours in place of a rung of the matrix product, of \
                  regression/ID or of a pair of the guide, PAIR/ID."
             )));
         }

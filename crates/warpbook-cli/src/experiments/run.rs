@@ -32,7 +32,7 @@ pub fn start(args: &RunArgs, chosen: Option<Chosen>) -> Result<ExitCode, Failure
             let is_several = experiments.len() > 1;
             if let (Some(out), true) = (&options.out, is_several) {
                 return Err(Failure::usage(format!(
-                    "`{}` alone is {} experiments, each with a record, which one file {} cannot hold. Name one of them, or leave --out away.",
+                    "`{}` alone is {} experiments, each with a record, which one file {} cannot hold. Name one of them, or leave out --out.",
                     name,
                     experiments.len(),
                     out.display()

@@ -292,7 +292,7 @@ fn the_speedrun_is_a_recipe_like_others() {
     let trained: usize = network.params().iter().filter(|p| recipe.trains(p)).map(ParamSpec::len).sum();
     assert_eq!(trained, filters + 24 + 2 * (64 + 256 + 256) + 2560);
     let grouped = recipe.grouped().unwrap().unwrap();
-    assert!(grouped.of.iter().all(|of| *of != Some(0)), "a group has every parameter that is trained");
+    assert!(grouped.rule_of_parameter.iter().all(|of| *of != Some(0)), "a group has every parameter that is trained");
     assert_eq!((recipe.total_steps(50_000), recipe.views), (200, Views::FlipsAndShifts));
     let last = |schedule: Schedule, time| schedule.at(1.0, time).unwrap();
     assert!(last(recipe.schedule, 199) > 0.0 && last(recipe.schedule, 200) == 0.0);

@@ -81,7 +81,8 @@ fn set_with(path: &Path, hash: &str) -> Option<&'static Set> {
 pub(crate) fn read(folder: &Path, set: &Set) -> Result<Splits> {
     let set = published_in(folder, set).unwrap_or(set);
     let mut verdict = Verdict::new();
-    let (train, test) = (part(folder, set, "train", &mut verdict)?, part(folder, set, "t10k", &mut verdict)?);
+    let (train, test) =
+        (read_split(folder, set, "train", &mut verdict)?, read_split(folder, set, "t10k", &mut verdict)?);
     let (title, origin) = (recipe(set.name).map_or(set.name, |r| r.title), verdict.origin());
     let dataset = |(images, labels)| {
         let classes = set.classes.map(str::to_owned).to_vec();
@@ -91,9 +92,9 @@ pub(crate) fn read(folder: &Path, set: &Set) -> Result<Splits> {
 }
 
 /// Reads images and labels of `train` or `t10k`.
-fn part(folder: &Path, set: &Set, part: &str, verdict: &mut Verdict) -> Result<(Vec<u8>, Vec<u8>)> {
+fn read_split(folder: &Path, set: &Set, split: &str, verdict: &mut Verdict) -> Result<(Vec<u8>, Vec<u8>)> {
     let find = |what: &str, dimensions| {
-        let name = format!("{part}-{what}");
+        let name = format!("{split}-{what}");
         find(folder, set, &name, dimensions).ok_or_else(|| {
             let file = format!("{name}-idx{dimensions}-ubyte.gz");
             Error::read(

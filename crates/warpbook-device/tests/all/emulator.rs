@@ -78,7 +78,7 @@ fn a_fault_names_its_line_and_the_device_goes_on() {
     let error = scaled(&device, SCALE_WITHOUT_GUARD).unwrap_err();
     let Error::Fault { kernel, fault } = &error else { panic!("{error}") };
     assert_eq!(kernel, "mine in live/mine.cu");
-    let place = fault.place.as_ref().map(|place| (&*place.file, place.line));
+    let place = fault.position.as_ref().map(|place| (&*place.file, place.line));
     assert_eq!(place, Some(("live/mine.cu", 4)), "{error}");
     assert!(!error.is_sticky() && scaled(&device, SCALE).is_ok());
     let endless = scaled(

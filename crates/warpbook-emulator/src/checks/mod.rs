@@ -36,7 +36,7 @@ use unwritten::UnwrittenCheck;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Note {
     /// Position in the kernel's source; `None` if it is unknown.
-    pub place: Option<SourcePosition>,
+    pub position: Option<SourcePosition>,
     /// The remark as a sentence.
     pub message: String,
 }
@@ -92,11 +92,11 @@ impl<'k> Checks<'k> {
             return Err(fault);
         }
         self.unwritten.note(memory);
-        let place = |at: u32| self.kernel.steps[at as usize].place.as_deref().cloned();
+        let position = |at: u32| self.kernel.steps[at as usize].position.as_deref().cloned();
         let mut notes: Vec<Note> =
-            self.races.notes.into_iter().map(|(at, message)| Note { place: place(at), message }).collect();
+            self.races.notes.into_iter().map(|(at, message)| Note { position: position(at), message }).collect();
         // Keeps one note for each source line: a loop that the compiler unrolled repeats the instruction.
-        notes.dedup_by(|b, a| a.place.is_some() && a.place == b.place);
+        notes.dedup_by(|b, a| a.position.is_some() && a.position == b.position);
         Ok(notes)
     }
 }

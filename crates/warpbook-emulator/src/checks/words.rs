@@ -32,10 +32,10 @@ pub(super) fn element(address: u64, bytes: u64, moment: &Moment) -> String {
 pub(super) fn line(kernel: &Kernel, at: u32, told_at: u32) -> String {
     let step = |at: u32| kernel.steps.get(at as usize);
     let Some(found) = step(at) else { return "an unknown line".into() };
-    let told_in = step(told_at).and_then(|step| step.place.as_ref()).map(|place| &place.file);
-    match &found.place {
-        Some(place) if told_in == Some(&place.file) => format!("line {}", place.line),
-        Some(place) => format!("line {} of {}", place.line, place.file),
+    let told_in = step(told_at).and_then(|step| step.position.as_ref()).map(|position| &position.file);
+    match &found.position {
+        Some(position) if told_in == Some(&position.file) => format!("line {}", position.line),
+        Some(position) => format!("line {} of {}", position.line, position.file),
         None => format!("line {} of the PTX", found.line),
     }
 }

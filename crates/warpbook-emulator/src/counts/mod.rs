@@ -166,8 +166,8 @@ impl Counter {
         let mut known = HashMap::new();
         let mut line_of = Vec::with_capacity(kernel.steps.len());
         for step in &kernel.steps {
-            let key = |place: &Arc<SourcePosition>| (place.file.to_string(), place.line);
-            let key = step.place.as_ref().map_or((String::new(), 0), key);
+            let key = |position: &Arc<SourcePosition>| (position.file.to_string(), position.line);
+            let key = step.position.as_ref().map_or((String::new(), 0), key);
             line_of.push(*known.entry(key).or_insert_with_key(|(file, line)| {
                 lines.push(LineCounts { file: file.clone(), line: *line, ..LineCounts::default() });
                 u32::try_from(lines.len() - 1).unwrap_or(0)

@@ -16,7 +16,7 @@ pub struct WarpRequest {
     /// True for shared memory, false for global memory.
     pub is_shared: bool,
     /// Name of the buffer, such as "argument 1 (`x`)", or "shared memory" for any address in shared memory.
-    pub place: String,
+    pub buffer: String,
     /// The thread of the lowest lane that takes part.
     pub thread: Thread,
     /// Number of bytes that each lane accesses.
@@ -47,7 +47,7 @@ impl FirstRequests {
         if std::mem::replace(&mut self.has_come[moment.at as usize], true) {
             return;
         }
-        let (Some(place), Some(first)) = (&moment.step().place, lanes(moment.active).next()) else { return };
+        let (Some(position), Some(first)) = (&moment.step().position, lanes(moment.active).next()) else { return };
         let address = request.addresses[first];
         let is_shared = address & SHARED_WINDOW != 0;
         let (start, end, name) = match moment.memory.find(address) {
@@ -63,11 +63,11 @@ impl FirstRequests {
             offsets[lane] = (start..end).contains(&address).then(|| address - start);
         }
         let request = WarpRequest {
-            file: place.file.to_string(),
-            line: place.line,
+            file: position.file.to_string(),
+            line: position.line,
             kind: request.kind,
             is_shared,
-            place: name.to_owned(),
+            buffer: name.to_owned(),
             thread: moment.thread(first),
             bytes: u32::try_from(request.bytes()).unwrap_or(0),
             offsets,

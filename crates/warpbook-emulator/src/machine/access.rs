@@ -73,7 +73,7 @@ impl Warp {
             let (verb, address) = (VERBS[kind as usize], addresses[lane]);
             let place = context.describe(access.space, address, bytes as u64);
             let message = format!(
-                "The kernel {verb} {bytes} bytes at {address:#x}, which is no multiple of {bytes}; it is {place}."
+                "The kernel {verb} {bytes} bytes at {address:#x}, which is not a multiple of {bytes}; it is {place}."
             );
             return Err(self.fault(Cause::Misaligned, message, lane, context));
         }

@@ -46,13 +46,14 @@ impl Context<'_, '_> {
     /// Counts an instruction of a warp and its active lanes. Returns a fault if the budget of steps is used up.
     pub(super) fn count(&mut self, warp: u32) -> Result<(), Fault> {
         let active = self.active.count_ones();
-        let Grid { kernel, steps, thread_steps, budget, .. } = &mut *self.grid;
+        let Grid { kernel, steps, thread_steps, budget, thread_budget, .. } = &mut *self.grid;
         *steps += 1;
         *thread_steps += u64::from(active);
-        if steps <= budget {
+        if steps <= budget && thread_steps <= thread_budget {
             return Ok(());
         }
-        let message = format!("`{}` has not ended after {budget} instructions of its warps.", kernel.name);
+        let (most, of_what) = if steps > budget { (budget, "warps") } else { (thread_budget, "threads") };
+        let message = format!("`{}` has not ended after {most} instructions of its {of_what}.", kernel.name);
         let running = if self.active == 0 { self.lanes } else { self.active };
         let thread = Some(self.identity.thread(warp, running.trailing_zeros() as usize));
         Err(Fault { thread, ..Fault::new(Cause::Endless, message) })
@@ -243,8 +244,8 @@ impl Block {
         // The missing threads may be waiting at another instruction.
         let mut others = self.warps.iter().flat_map(|warp| &warp.splits);
         let other = others.find(|other| other.waits != split.waits && other.waits != Waits::No);
-        if let Some(place) = other.and_then(|other| kernel.steps[other.at as usize].place.as_ref()) {
-            message += &format!(" Others wait in line {}.", place.line);
+        if let Some(position) = other.and_then(|other| kernel.steps[other.at as usize].position.as_ref()) {
+            message += &format!(" Others wait in line {}.", position.line);
         }
         let thread = lanes(split.lanes).next().map(|lane| self.identity.thread(warp.number, lane));
         Fault { thread, ..Fault::new(Cause::Barrier, message) }.at(&kernel.steps[split.at as usize])

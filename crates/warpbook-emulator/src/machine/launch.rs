@@ -35,6 +35,8 @@ pub struct Launch {
     pub order: Order,
     /// Maximum number of instructions, summed over all warps. A kernel that exceeds it is stopped with a fault.
     pub budget: u64,
+    /// Maximum number of instructions, summed over all threads. A kernel that exceeds it is stopped like one that exceeds `budget`.
+    pub thread_budget: u64,
 }
 
 impl Launch {
@@ -48,6 +50,7 @@ impl Launch {
             is_cooperative: false,
             order: Order::Forwards,
             budget: 1 << 32,
+            thread_budget: u64::MAX,
         }
     }
 }
@@ -148,6 +151,7 @@ pub(super) struct Grid<'a> {
     pub(super) names: Names,
     pub(super) observers: Vec<&'a mut dyn Observer>,
     pub(super) budget: u64,
+    pub(super) thread_budget: u64,
     pub(super) steps: u64,
     pub(super) thread_steps: u64,
     pub(super) printed: String,
@@ -169,6 +173,7 @@ pub(crate) fn run<'a>(
         names: Names::new(kernel, arguments),
         observers,
         budget: launch.budget,
+        thread_budget: launch.thread_budget,
         steps: 0,
         thread_steps: 0,
         printed: String::new(),

@@ -25,7 +25,7 @@ pub(crate) struct Step {
     pub(crate) meet: u32,
     /// Line number in the PTX. The exit that is added has the line of the last instruction.
     pub(crate) line: u32,
-    pub(crate) place: Option<Arc<SourcePosition>>,
+    pub(crate) position: Option<Arc<SourcePosition>>,
 }
 
 /// The effect of an instruction.

@@ -19,7 +19,7 @@ impl<'m> Decoder<'m> {
 
     /// Returns the state space of a variable, and a row with the variable's address plus an offset.
     pub(super) fn variable(&mut self, id: VariableId, offset: i64) -> (Space, RowIndex) {
-        let (space, start) = match self.place(id) {
+        let (space, start) = match self.storage_of(id) {
             VariablePlace::Parameter(start) => (Space::Param, start),
             VariablePlace::Frame(start) => (Space::Local, start),
             VariablePlace::Shared(start) => (Space::Shared, start),
@@ -201,7 +201,7 @@ impl<'m> Decoder<'m> {
     fn call(&mut self) -> Result<Action, Refusal> {
         let (name, lists) = self.call_parts();
         let mut place = |operand: &Operand| match operand {
-            Operand::Variable(id @ VariableId::Function(_), 0) => match self.place(*id) {
+            Operand::Variable(id @ VariableId::Function(_), 0) => match self.storage_of(*id) {
                 VariablePlace::Frame(start) => Ok(start.cast_signed()),
                 _ => self.refuse("needs variables for its parameters."),
             },

@@ -101,7 +101,7 @@ impl<'m> Decoder<'m> {
         decoder.function(entry, &places)?;
         let line = decoder.steps.last().map_or(entry.at.0, |last| last.line);
         let (action, opcode) = (Action::Exit, "".into());
-        decoder.steps.push(Step { guard: None, action, opcode, meet: NONE, line, place: None });
+        decoder.steps.push(Step { guard: None, action, opcode, meet: NONE, line, position: None });
         decoder.shared_bytes = align(decoder.shared_bytes, decoder.dynamic_align);
         Ok((decoder, parameters))
     }
@@ -136,8 +136,8 @@ impl<'m> Decoder<'m> {
                 Err(refusal) => Err(refusal),
             };
             decoded.map_err(|refusal| {
-                let place = refusal.place.or_else(|| instruction.place.as_deref().cloned());
-                Refusal { place, ..refusal }
+                let position = refusal.position.or_else(|| instruction.position.as_deref().cloned());
+                Refusal { position, ..refusal }
             })?;
         }
         starts.push(count(self.steps.len()));
@@ -160,8 +160,9 @@ impl<'m> Decoder<'m> {
         let guard = instruction.guard.map(|(register, is_negated)| (self.register(register), is_negated));
         let is_return = self.callers.len() > 1 && instruction.opcode.split('.').next() == Some("ret");
         let action = if is_return { Action::Branch(end) } else { self.action()? };
-        let (line, place, opcode) = (instruction.at.0, instruction.place.clone(), instruction.opcode.as_str().into());
-        self.steps.push(Step { guard, action, opcode, meet: NONE, line, place });
+        let (line, position, opcode) =
+            (instruction.at.0, instruction.position.clone(), instruction.opcode.as_str().into());
+        self.steps.push(Step { guard, action, opcode, meet: NONE, line, position });
         Ok(())
     }
 
@@ -199,7 +200,7 @@ impl<'m> Decoder<'m> {
     }
 
     /// Returns the place where a variable is stored.
-    pub(super) fn place(&mut self, id: VariableId) -> VariablePlace {
+    pub(super) fn storage_of(&mut self, id: VariableId) -> VariablePlace {
         match id {
             VariableId::Function(index) => self.places[index as usize],
             VariableId::Module(index) => {
@@ -263,7 +264,7 @@ impl<'m> Decoder<'m> {
             let Operand::Variable(id @ VariableId::Function(_), 0) = value else {
                 return refuse("A call's parameters have to be variables.".into());
             };
-            places.push(self.place(*id));
+            places.push(self.storage_of(*id));
         }
         if places.len() != function.results.len() + function.parameters.len() {
             return refuse(format!("`{name}` takes {} parameters.", function.parameters.len()));

@@ -107,9 +107,9 @@ impl Kernel {
 fn give_places(steps: &mut [Step]) {
     let mut next = None;
     for step in steps.iter_mut().rev() {
-        match &step.place {
-            Some(place) => next = Some(place.clone()),
-            None => step.place.clone_from(&next),
+        match &step.position {
+            Some(position) => next = Some(position.clone()),
+            None => step.position.clone_from(&next),
         }
     }
 }

@@ -21,7 +21,7 @@ struct Body<'f> {
     wanted: Vec<(String, (u32, u32))>,
     /// Jump tables of `brx.idx`, by name.
     tables: HashMap<String, Operand>,
-    place: Option<Arc<SourcePosition>>,
+    position: Option<Arc<SourcePosition>>,
 }
 
 impl Body<'_> {
@@ -44,7 +44,7 @@ impl Parser<'_> {
         let scope = parameters.map(|(i, v)| (v.name.clone(), of_variable(i))).collect();
         let (labels, tables) = (HashMap::new(), HashMap::new());
         let mut body =
-            Body { function, scopes: vec![scope, HashMap::new()], labels, wanted: Vec::new(), tables, place: None };
+            Body { function, scopes: vec![scope, HashMap::new()], labels, wanted: Vec::new(), tables, position: None };
         // The first scope has the function's parameters, so one scope remains at the end of the body.
         while body.scopes.len() > 1 {
             self.statement(&mut body)?;
@@ -73,7 +73,7 @@ impl Parser<'_> {
                 body.declare(&variable.name, Operand::Variable(id, 0));
                 body.function.variables.push(variable);
             }
-            TokenKind::Word(".loc") => body.place = self.place()?,
+            TokenKind::Word(".loc") => body.position = self.source_position()?,
             TokenKind::Word(".pragma") => self.skip_past(';', "Expected `;`.")?,
             TokenKind::Word(label) if self.peek_second() == TokenKind::Symbol(':') => {
                 self.next();
@@ -124,7 +124,7 @@ impl Parser<'_> {
     }
 
     /// Parses a source place, such as `.loc 1 61 13, function_name $L__info_string0, inlined_at 1 69 5`.
-    fn place(&mut self) -> Result<Option<Arc<SourcePosition>>, Refusal> {
+    fn source_position(&mut self) -> Result<Option<Arc<SourcePosition>>, Refusal> {
         let line_of_ptx = self.position().0;
         self.next();
         let file_line_column = |parser: &mut Self| -> Result<_, Refusal> {
@@ -141,8 +141,8 @@ impl Parser<'_> {
             }
         }
         // Line 0 marks code that has no source line.
-        let place = file.filter(|_| line > 0).map(|file| SourcePosition { file, line, column, inlined_at });
-        Ok(place.map(Arc::new))
+        let position = file.filter(|_| line > 0).map(|file| SourcePosition { file, line, column, inlined_at });
+        Ok(position.map(Arc::new))
     }
 
     fn instruction(&mut self, body: &mut Body) -> Result<Instruction, Refusal> {
@@ -159,7 +159,7 @@ impl Parser<'_> {
         };
         let opcode = self.word()?.to_owned();
         let operands = self.operands(body, ';', 0)?;
-        Ok(Instruction { at, place: body.place.clone(), guard, opcode, operands })
+        Ok(Instruction { at, position: body.position.clone(), guard, opcode, operands })
     }
 
     /// Parses operands up to a closing symbol, such as `;` or `}`.
@@ -310,7 +310,7 @@ mod tests {
         assert_eq!((load.guard, load.at), (Some((Register(1), true)), (11, 1)));
         let vector = Operand::Vector(vec![Operand::Register(r1), Operand::Register(r2)]);
         assert_eq!(load.operands, [vector, Operand::Address(Box::new(Operand::Register(d)), -8)]);
-        assert_eq!(load.place.as_ref().unwrap().to_string(), "k.cu, line 7 (called in line 9)");
+        assert_eq!(load.position.as_ref().unwrap().to_string(), "k.cu, line 7 (called in line 9)");
         assert_eq!(compare.operands[0], Operand::Pair(Some(Register(0)), None));
         assert_eq!(compare.operands[2], Operand::Integer(5u64.wrapping_neg()));
         assert_eq!(address.operands[1], Operand::Variable(VariableId::Module(0), 4));

@@ -83,7 +83,7 @@ pub(crate) struct Function {
 pub(crate) struct Instruction {
     /// Line and column in the PTX.
     pub(crate) at: (u32, u32),
-    pub(crate) place: Option<Arc<SourcePosition>>,
+    pub(crate) position: Option<Arc<SourcePosition>>,
     /// The guard predicate, and true if the instruction runs only where the predicate is false.
     pub(crate) guard: Option<(Register, bool)>,
     /// The opcode with its modifiers, such as `ld.global.v4.f32`.

@@ -176,7 +176,7 @@ fn correct_kernels_are_not_accused() {
 fn stores_of_the_same_value_are_noted() {
     let verdict = verdict_on("if (x[t] > 5) y[3] = 1;", 2, 64).unwrap();
     let [note] = verdict.notes.as_slice() else { panic!("{:?}", verdict.notes) };
-    assert_eq!(note.place.as_ref().map(|place| place.line), Some(3));
+    assert_eq!(note.position.as_ref().map(|position| position.line), Some(3));
     assert!(note.message.contains("write the same value to element 3 of argument 2"), "{}", note.message);
     assert!(!note.message.contains("here and in") && note.message.ends_with("more than once."), "{}", note.message);
 }
@@ -291,7 +291,7 @@ fn the_first_request_of_each_access_is_kept_lane_by_lane() {
     let verdict =
         verdict_on("__shared__ unsigned s[64]; s[t] = x[t + 3]; __syncthreads(); if (t % 2) y[t] = s[63 - t];", 1, 64);
     let requests = verdict.unwrap().counts.requests;
-    let told: Vec<_> = requests.iter().map(|r| (r.kind, r.is_shared, r.place.as_str(), r.line, r.bytes)).collect();
+    let told: Vec<_> = requests.iter().map(|r| (r.kind, r.is_shared, r.buffer.as_str(), r.line, r.bytes)).collect();
     let (one, two) = ("argument 1", "argument 2");
     assert_eq!(
         told,

@@ -105,7 +105,7 @@ fn planted_faults_are_found_with_cause_and_line() {
             Ok(_) => "nothing is found".to_owned(),
             Err(fault) => {
                 let text = fault.to_string();
-                let line = fault.place.as_ref().map_or(0, |place| place.line);
+                let line = fault.position.as_ref().map_or(0, |position| position.line);
                 let is_right = fault.cause == planted.cause && planted.lines.contains(&line);
                 if is_right && fault.thread.is_some() && text.contains(&planted.says) {
                     println!("{}: {text}", planted.name);

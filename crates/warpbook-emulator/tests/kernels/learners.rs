@@ -222,7 +222,7 @@ fn fault(body: &str, blocks: u32) -> Fault {
 fn faults_name_cause_place_and_thread() {
     let told = |fault: Fault| {
         let text = fault.to_string();
-        (fault.cause, fault.place.map(|place| place.line), text)
+        (fault.cause, fault.position.map(|position| position.line), text)
     };
     let (cause, line, text) = told(fault("x[i] = 1;", 2));
     assert_eq!((cause, line), (Cause::OutOfBounds, Some(3)), "{text}");

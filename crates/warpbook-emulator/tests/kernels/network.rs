@@ -355,7 +355,7 @@ fn parameters_are_updated_and_numbers_drawn_as_on_the_cpu() {
         assert_eq!(machine.get::<f32>(&on_weights, n), want.collect::<Vec<f32>>());
         // The kernel computes one sum of squares for each block.
         let spec = &nn::norm(Dtype::F32)[0];
-        let parts = nn::parts(&spec.tiles[0], n as u64) as usize;
+        let parts = nn::norm_blocks(&spec.tiles[0], n as u64) as usize;
         let partial = machine.room::<f64>(parts);
         run(&mut machine, spec, parts, &[&on_gradients, &long(n), &partial]);
         let want: f64 = f64s(&gradients).iter().map(|g| g * g).sum();

@@ -379,7 +379,7 @@ fn the_last_block_judges_the_loss_and_the_norm() {
         let spec = nn::sum_squares_last(Dtype::F32);
         let (mut split, step) = (n / 8 * 4, Step::new(&mut machine));
         let rounded = machine.put(&target[split..]);
-        let parts = [split, n - split].map(|n| nn::parts(&spec.tiles[0], n as u64) as usize);
+        let parts = [split, n - split].map(|n| nn::norm_blocks(&spec.tiles[0], n as u64) as usize);
         let m = parts[0] + parts[1];
         let (partial, verdict, most) = (machine.room::<f64>(m), step.verdict(), Argument::U64(2f64.to_bits()));
         let lengths = [split, n].map(long);

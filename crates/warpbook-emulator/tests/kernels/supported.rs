@@ -20,7 +20,7 @@ fn kernels_on_cuda_cores_are_taken_and_others_refused_by_instruction_and_line() 
                 refused += 1;
                 let is_known = REFUSED.iter().any(|start| refusal.message.starts_with(start));
                 assert!(
-                    is_known && refusal.place.is_some() && refusal.line > 0,
+                    is_known && refusal.position.is_some() && refusal.line > 0,
                     "{} {}: {refusal}",
                     spec.file,
                     spec.entry

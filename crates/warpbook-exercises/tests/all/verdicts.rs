@@ -134,23 +134,22 @@ fn the_second_try_is_fast() {
     if is_handout("the_second_try_is_fast") {
         return;
     }
-    let mut times: Vec<f64> = Vec::new();
     for (definition, _) in kernels() {
         let exercise = exercise(&definition);
         let solution = text(&definition, "solution.cu");
         judged(&exercise, &solution, SEED);
-        // Change the source, so that its code is not in any cache.
-        let started = Instant::now();
-        let tried = judged(&exercise, &format!("// {}\n{solution}{ANOTHER}", std::process::id()), SEED);
-        let seconds = started.elapsed().as_secs_f64();
-        println!("{}: {:.0} ms, {} instructions of threads", definition.id, 1e3 * seconds, tried.thread_steps);
-        times.push(seconds);
+        // Other tests run at the same time, so the fastest of five tries counts. Each has another source, so that its code is
+        // not in any cache.
+        let tries = (0..5).map(|number| {
+            let source = format!("// {number} {}\n{solution}{ANOTHER}", std::process::id());
+            let started = Instant::now();
+            judged(&exercise, &source, SEED);
+            started.elapsed().as_secs_f64()
+        });
+        let fastest = tries.fold(f64::INFINITY, f64::min);
+        println!("{}: {:.0} ms", definition.id, 1e3 * fastest);
+        assert!(fastest <= 0.4, "{}: {fastest} s", definition.id);
     }
-    times.sort_by(f64::total_cmp);
-    let slowest = times.last().copied().unwrap_or_default();
-    println!("the slowest second try took {:.0} ms; the aim is 400 ms", 1e3 * slowest);
-    // Other tests run at the same time, possibly on a machine with only two cores.
-    assert!(slowest < 6.0, "{slowest} s");
 }
 
 #[test]

@@ -75,7 +75,9 @@ pub fn all_reduce_on_threads(ranks: usize, lengths: &[usize]) -> Result<Vec<AllR
             }
             let sum = (ranks * (ranks + 1) / 2) as f32;
             if values.iter().any(|v| *v != sum) {
-                return Err(Error::Setting(format!("An all-reduce of {bytes} bytes gave another sum than {sum}.")));
+                return Err(Error::Setting(format!(
+                    "An all-reduce of {bytes} bytes gave a wrong sum; {sum} was expected."
+                )));
             }
             all.push(samples);
         }

@@ -56,7 +56,9 @@ impl Net {
 
 impl Scaling {
     fn own_network(&self) -> Result<&Own> {
-        self.own.as_ref().ok_or_else(|| Error::Setting("No network of one's own was given.".into()))
+        self.own.as_ref().ok_or_else(|| {
+            Error::Setting("No custom network was given: call `Scaling::own` with a recipe and images.".into())
+        })
     }
 
     pub(super) fn own_batches(&self, network: Net) -> Vec<u64> {

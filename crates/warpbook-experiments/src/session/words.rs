@@ -39,7 +39,7 @@ pub(super) fn recipe(recipe: &Recipe, place: &str) -> Vec<(String, String)> {
         ("epochs", recipe.epochs.to_string()),
     ];
     let grouped = recipe.grouped().ok().flatten();
-    let all_are_grouped = grouped.as_ref().is_some_and(|g| g.of.iter().all(|of| *of != Some(0)));
+    let all_are_grouped = grouped.as_ref().is_some_and(|g| g.rule_of_parameter.iter().all(|of| *of != Some(0)));
     if all_are_grouped {
         // Leave out settings that apply to no parameter, which would be misleading.
         words.retain(|(name, _)| *name != "optimiser" && *name != "learning rate");

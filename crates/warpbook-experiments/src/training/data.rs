@@ -36,7 +36,7 @@ type Opened = std::result::Result<Option<Splits>, String>;
 /// Image files, which are read once; clones share the images.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Files {
-    place: ImageSource,
+    source: ImageSource,
     opened: Arc<Mutex<BTreeMap<&'static str, Opened>>>,
 }
 
@@ -62,17 +62,17 @@ impl Set {
 }
 
 impl Files {
-    pub(crate) fn at(place: ImageSource) -> Self {
-        Self { place, opened: Arc::default() }
+    pub(crate) fn at(source: ImageSource) -> Self {
+        Self { source, opened: Arc::default() }
     }
 
-    pub(crate) fn place(&self) -> &ImageSource {
-        &self.place
+    pub(crate) fn source(&self) -> &ImageSource {
+        &self.source
     }
 
     /// Opens the image files of a workload; `None` for synthetic images.
     pub(crate) fn open(&self, workload: Workload) -> Opened {
-        let folder = match (&self.place, workload) {
+        let folder = match (&self.source, workload) {
             (ImageSource::Synthetic, _) | (_, Workload::AmpRecipe) => return Ok(None),
             (ImageSource::Usual, _) => None,
             (ImageSource::Folder(folder), _) => Some(folder.as_path()),

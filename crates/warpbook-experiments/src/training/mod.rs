@@ -411,7 +411,7 @@ installed, what the GPU does in a step is recorded: every kernel's time, by oper
                 help: "Folder with the files of the data sets, or `synthetic` for images that are drawn. [default: where `warpbook data \
                        fetch` puts them; images are drawn if there are none]",
                 set: |e, text| Ok(if text.trim() == SYNTHETIC { e.synthetic() } else { e.data(text) }),
-                get: |e| match e.files.place() {
+                get: |e| match e.files.source() {
                     ImageSource::Usual => None,
                     ImageSource::Folder(folder) => Some(folder.display().to_string()),
                     ImageSource::Synthetic => Some(SYNTHETIC.into()),

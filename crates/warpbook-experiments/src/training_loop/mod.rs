@@ -452,7 +452,7 @@ fn conditions() -> Vec<Setting<TrainingLoop>> {
             help: "Folder with MNIST's files, or `synthetic` for digits that are drawn. [default: where `warpbook data fetch` puts them; \
                    digits are drawn if there are none]",
             set: |e, text| Ok(if text.trim() == SYNTHETIC { e.synthetic() } else { e.data(text) }),
-            get: |e| match e.files.place() {
+            get: |e| match e.files.source() {
                 FilesPlace::Usual => None,
                 FilesPlace::Folder(folder) => Some(folder.display().to_string()),
                 FilesPlace::Synthetic => Some(SYNTHETIC.into()),

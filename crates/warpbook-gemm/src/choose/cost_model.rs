@@ -207,7 +207,7 @@ pub(crate) fn estimate(
 }
 
 /// Divides a product's k for a row's tile into the parts with the least expected time. Returns `None` if the sums do not fit into the workspace.
-pub(crate) fn parts(
+pub(crate) fn divide_k(
     row: &Row,
     tile: &Tile,
     product: &Product,
@@ -451,7 +451,7 @@ mod tests {
         let count = |shape| {
             let p = product(shape, false, false);
             let layouts = Layouts::new(&p, &tile, can.operands, [true; 2]).unwrap();
-            parts(&row, &tile, &p, &h200, &layouts).unwrap().count
+            divide_k(&row, &tile, &p, &h200, &layouts).unwrap().count
         };
         // This product has 16 tiles for 132 SMs.
         assert_eq!(count((512, 512, 16384)), 8);

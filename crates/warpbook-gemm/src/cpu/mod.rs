@@ -88,7 +88,7 @@ pub enum GemmError {
         len: usize,
     },
     /// A row after the last row of C was requested.
-    #[error("There is no row {row} in C, which has {m}.")]
+    #[error("C has {m} rows, numbered from 0, so there is no row {row}.")]
     NoSuchRow {
         /// Index of the row.
         row: usize,

@@ -241,12 +241,12 @@ impl Multiplied {
 
 impl Added {
     unsafe fn launch(&self, plan: &Plan, stream: &Stream, kept: Option<&KeptArrays>) -> Result<()> {
-        let Self { sums, parts, ld, c, m, n, bias, mask } = self;
+        let Self { sums, k_splits, ld, c, m, n, bias, mask } = self;
         let (kernel, p) = (plan.adder().ok_or_else(|| no_kernel("The sum over parts of k"))?, plan.product());
         let argument = EpilogueArgs { alpha: p.alpha, beta: p.beta, bias: *bias, mask: *mask };
         let shape = kernel.shape(u64::from(*m) * u64::from(ld / COLUMNS));
         let options = LaunchOptions { programmatic: plan.options().programmatic, ..LaunchOptions::default() };
-        let args: [&dyn KernelArg; 8] = [sums, parts, ld, c, m, n, &p.ldc, &Keeping { argument, kept }];
+        let args: [&dyn KernelArg; 8] = [sums, k_splits, ld, c, m, n, &p.ldc, &Keeping { argument, kept }];
         // SAFETY: the arguments match `sum_parts(sums, parts, ld, c, m, n, ldc, epilogue)`. The workspace has room for the sums, and the caller guarantees the
         // sizes, alignment and lifetime of the arrays.
         unsafe { kernel.launch_with(stream, shape, options, &args) }

@@ -115,7 +115,7 @@ pub(crate) struct Multiplied {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Added {
     pub sums: DevicePtr,
-    pub parts: u32,
+    pub k_splits: u32,
     pub ld: u32,
     pub c: DevicePtr,
     pub m: u32,
@@ -158,7 +158,7 @@ impl Plan {
             })?,
         };
         let parts = if can.in_parts {
-            let parts = cost_model::parts(row, tile, product, device.info(), &layouts)
+            let parts = cost_model::divide_k(row, tile, product, device.info(), &layouts)
                 .ok_or_else(|| refused("would keep partial sums that do not fit into the workspace".into()))?;
             let spec = sum_parts(product.form);
             Some((parts, device.kernel(&spec, &spec.tiles[0])?))
@@ -250,7 +250,7 @@ impl Plan {
 
     /// Returns the number of parts into which k is divided, each with its sums in the workspace; 1 if k is not divided.
     #[must_use]
-    pub fn parts(&self) -> u32 {
+    pub fn k_splits(&self) -> u32 {
         self.parts.as_ref().map_or(1, |(parts, _)| parts.count)
     }
 
@@ -322,7 +322,7 @@ impl Plan {
     pub(crate) fn shape(&self, m: u32, n: u32) -> Launch {
         let mut shape = self.kernel.tiles_shape(m.into(), n.into());
         shape.grid[0] = shape.grid[0].min(self.most_blocks);
-        shape.grid[1] = self.parts();
+        shape.grid[1] = self.k_splits();
         if let Some(streamed) = self.streamed.as_ref().filter(|s| s.cut(m, n) > 0) {
             // Every resident cluster gets a range of the cut tiles, even if there are few tiles.
             let blocks = u32::try_from(self.kernel.tile().cluster_blocks()).unwrap_or(1);
@@ -361,7 +361,7 @@ impl Plan {
                 let (n_of_sums, ldc) = (if by_address { n } else { n.next_multiple_of(COLUMNS) }, parts.ld);
                 let product = Multiplied { operands, c: sums, m, n: n_of_sums, ldc, alpha: 1.0, beta: 0.0, bias, mask };
                 step(Step::Multiply(product))?;
-                step(Step::SumParts(Added { sums, parts: parts.count, ld: parts.ld, c, m, n, bias, mask }))?;
+                step(Step::SumParts(Added { sums, k_splits: parts.count, ld: parts.ld, c, m, n, bias, mask }))?;
             }
         }
         Ok(())

@@ -350,7 +350,7 @@ fn a_k_in_many_parts_is_right() {
         case.compile(&tiles.iter().map(|tile| (row, tile)).collect::<Vec<_>>());
         for tile in tiles {
             let plan = Plan::new(&device, row, tile, &product, [n % 2 == 0; 2]).unwrap_or_else(|e| panic!("{e}"));
-            assert!(plan.parts() > 1, "{}: one part of {product:?}", tile.id);
+            assert!(plan.k_splits() > 1, "{}: one part of {product:?}", tile.id);
             assert!(plan.preparation().is_some_and(|text| text.contains("parts")));
             case.check(row, tile, &want);
         }

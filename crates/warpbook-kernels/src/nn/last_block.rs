@@ -24,8 +24,8 @@ pub fn mse_last(dtype: Dtype) -> KernelSpec {
 }
 
 /// Returns the kernel `sum_squares_last(gradients, rounded, split, n, partial, m, arrived, most, loss_scale, norm, clip, overflow, verdict)`. It does the work
-/// of [`super::norm`] for both arrays, and decides whether the step is valid. `dtype` is the type of the rounded gradients. There is one block for each of an
-/// array's [`super::parts`].
+/// of [`super::norm`] for both arrays, and decides whether the step is valid. `dtype` is the type of the rounded gradients. Each array has
+/// [`super::norm_blocks`] blocks.
 #[must_use]
 pub fn sum_squares_last(dtype: Dtype) -> KernelSpec {
     of_parts(typed(NORM, "sum_squares_last", chunk("t256x16", 16), Grid::Cover, dtype))

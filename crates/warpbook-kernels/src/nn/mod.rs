@@ -219,9 +219,9 @@ pub fn muon(dtype: Dtype) -> [KernelSpec; 4] {
 /// runs at once, so that the SMs finish at about the same time. The number is the same on every GPU, and so are the bits of the result.
 pub const MOST_PARTS: u64 = 4096;
 
-/// Returns the number of parts into which `sum_squares` and `sum_squares_last` split `n` gradients.
+/// Returns the number of blocks of `sum_squares` and `sum_squares_last` for `n` gradients, one for each part of the array.
 #[must_use]
-pub fn parts(tile: &Tile, n: u64) -> u64 {
+pub fn norm_blocks(tile: &Tile, n: u64) -> u64 {
     n.div_ceil(tile.size(Dim::Threads) * tile.size(Dim::Items)).min(MOST_PARTS)
 }
 

@@ -11,7 +11,7 @@ pub use kernels::{
     multivariate_split,
 };
 use kernels::{multivariate, pass, persistent, resident, update};
-pub use placement::{CLUSTER_BLOCKS, Placement, Residency, Room, place};
+pub use placement::{CLUSTER_BLOCKS, Placement, Residency, Room, choose_placement};
 use warpbook_record::{
     Grid, KernelSpec, MemoryLevel, Problem, Requires, Rung, Runner, Schedule, Tile, Traffic, kept_by_cache,
 };
@@ -61,7 +61,7 @@ pub enum Plan {
     Fused,
     /// One cooperative launch whose blocks exchange their sums.
     Persistent,
-    /// Points stay on the chip, where [`place`] puts them. There are kernels for the whole grid, for one cluster, and for points in memory.
+    /// Points stay on the chip, where [`choose_placement`] puts them. There are kernels for the whole grid, for one cluster, and for points in memory.
     OnChip,
     /// A single pass that computes sufficient statistics, followed by a descent that uses only these.
     Statistics,
@@ -379,7 +379,7 @@ mod tests {
         // The four arrays are twice as large as the inputs, and no longer fit into L2.
         assert_eq!(traffic("01_unfused", &small, None), [(MemoryLevel::Dram, 4 * 6_400_000_000)]);
         assert_eq!(traffic("07_sufficient_statistics", &large, None), [(MemoryLevel::Dram, 1_280_000_000)]);
-        let kept = place(4_000_000, h200).0;
+        let kept = choose_placement(4_000_000, h200).0;
         let on_chip = traffic("06_on_chip", &small, Some(&kept));
         assert_eq!(on_chip[0], (MemoryLevel::L2, 32_000_000));
         assert_eq!(on_chip[1].1 + on_chip[2].1, 6_400_000_000);

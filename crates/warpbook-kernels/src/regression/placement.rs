@@ -62,7 +62,7 @@ impl Residency {
     }
 }
 
-/// Limits of a device that [`place`] depends on.
+/// Limits of a device that [`choose_placement`] depends on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Room {
     /// Number of SMs on the device.
@@ -86,7 +86,7 @@ impl Room {
 /// Decides where `06_on_chip` keeps its points: in one cluster if they are few, otherwise in all SMs if they fit, and otherwise in memory.
 /// Also returns the reason as a sentence.
 #[must_use]
-pub fn place(train_points: u64, room: Room) -> (Placement, String) {
+pub fn choose_placement(train_points: u64, room: Room) -> (Placement, String) {
     let Room { multiprocessors, cluster_blocks, .. } = room;
     let megabytes = |points: u64| format!("{:.1} MB", points as f64 * 8e-6);
     let where_to = |r: &Residency| {
@@ -139,7 +139,7 @@ mod tests {
     }
 
     fn check(train_points: u64, cluster_blocks: u32, expect: &str) {
-        let (placement, sentence) = place(train_points, room(cluster_blocks));
+        let (placement, sentence) = choose_placement(train_points, room(cluster_blocks));
         let found = match &placement {
             Placement::Cluster(r) => format!("cluster {} {}", r.blocks, r.tile_id()),
             Placement::Grid(r) => format!("grid {} {}", r.blocks, r.tile_id()),

@@ -1,6 +1,6 @@
 //! Comparison of two forms of a layer.
 
-use super::inputs::{Inputs, place};
+use super::inputs::{Inputs, element_position};
 use super::slopes::short;
 use super::{Body, Gradients, OwnReport, OwnRow, Stop};
 use warpbook_nn::network::Shape;
@@ -44,7 +44,7 @@ pub(super) fn compare(
         let larger = |a: &usize, b: &usize| error(*a).total_cmp(&error(*b));
         let Some(worst) = (0..got.len().min(want.len())).max_by(larger) else { continue };
         let at = match array.as_str() {
-            "y" | "dx" => place(worst, shape),
+            "y" | "dx" => element_position(worst, shape),
             _ => format!("[{worst}]"),
         };
         let error = error(worst);

@@ -1,6 +1,6 @@
 //! Runs a layer's kernels on a GPU, with guards around every array.
 
-use super::inputs::{Inputs, place, reordered};
+use super::inputs::{Inputs, element_position, reordered};
 use super::{Body, Gradients, Stop};
 use warpbook_device::{CudaDevice, Result, Slice, Stream};
 use warpbook_gemm::storage::Storage;
@@ -59,7 +59,7 @@ impl Guarded {
         match untouched[GUARD..GUARD + self.len].iter().position(|u| *u).filter(|_| is_result) {
             Some(first) => Err(Stop::Flaw(format!(
                 "{name}{} is not written ({form}): {left} of {} elements are left out.",
-                place(first, shape),
+                element_position(first, shape),
                 self.len
             ))),
             None => Ok(()),
@@ -101,7 +101,7 @@ impl Gpu {
             let new = |p: &OwnParameter| Guarded::new(device, rows * p.len(), Dtype::F32);
             layer.parameters().iter().map(new).collect::<Result<Vec<_>>>()
         };
-        let rows = sizes.rows(layer);
+        let rows = sizes.gradient_blocks(layer);
         let (shares, totals) = (of_parameters(rows)?, of_parameters(1)?);
         let slices = |all: &[Guarded]| all.iter().map(Guarded::slice).collect::<Vec<_>>();
         let sums = kernels.gradients_of(device, batch, slices(&shares), slices(&totals))?;

@@ -84,7 +84,7 @@ pub(super) fn reordered(values: &[f32], shape: Shape, to: Layout) -> Vec<f32> {
 }
 
 /// Returns the position of an element in samples of this shape, with images in NCHW, such as `[0][3][7][1]`.
-pub(super) fn place(i: usize, shape: Shape) -> String {
+pub(super) fn element_position(i: usize, shape: Shape) -> String {
     let (n, i) = (i / shape.elements().max(1), i % shape.elements().max(1));
     match shape {
         Shape::Image { height, width, .. } => {

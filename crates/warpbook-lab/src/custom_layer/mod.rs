@@ -316,7 +316,7 @@ fn finite(name: &str, values: &[f32], inputs: &Inputs, shape: Shape) -> Result<(
     match values.iter().position(|v| !v.is_finite()) {
         Some(i) => Err(Stop::Flaw(format!(
             "{name}{} is {}. If the layer is defined only for some numbers, name them with `checked_between`; the inputs were {}.",
-            inputs::place(i, shape),
+            inputs::element_position(i, shape),
             values[i],
             inputs.range
         ))),

@@ -1,6 +1,6 @@
 //! Compares gradients with central differences of a random weighted sum of y.
 
-use super::inputs::{Inputs, place};
+use super::inputs::{Inputs, element_position};
 use super::{Body, Gradients, OwnReport, OwnRow, Stop};
 use warpbook_nn::network::Shape;
 
@@ -91,7 +91,7 @@ impl<'a> Slopes<'a> {
         }
         let ratio = |c: &Compared| (c.got - c.slope).abs() / tolerance(c);
         let worst = compared.iter().max_by(|a, b| ratio(a).total_cmp(&ratio(b)));
-        let at = |i| self.place(array, i);
+        let at = |i| self.element_position(array, i);
         if let Some(w) = worst {
             let unit = w.slope.abs().max(scale).max(f64::MIN_POSITIVE);
             report.rows.push(OwnRow {
@@ -125,10 +125,12 @@ impl<'a> Slopes<'a> {
         }
     }
 
-    fn place(&self, array: Variable, i: usize) -> String {
+    fn element_position(&self, array: Variable, i: usize) -> String {
         match array {
-            Variable::X => place(i, self.inputs.input),
-            Variable::Parameter(p) => place(i, Shape::Vector(self.inputs.parameters[p].len())).replacen("[0]", "", 1),
+            Variable::X => element_position(i, self.inputs.input),
+            Variable::Parameter(p) => {
+                element_position(i, Shape::Vector(self.inputs.parameters[p].len())).replacen("[0]", "", 1)
+            }
         }
     }
 

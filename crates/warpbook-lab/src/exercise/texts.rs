@@ -23,7 +23,7 @@ fn find_folder(set: Option<PathBuf>, here: &Path) -> Result<PathBuf> {
         return match folder.is_dir() {
             true => Ok(folder),
             false => Err(Error::Setting(format!(
-                "WARPBOOK_EXERCISES names {}, which is no folder. Let it name the folder that has E01_first_kernel.",
+                "WARPBOOK_EXERCISES is {}, which is not a folder. Set it to the folder that contains E01_first_kernel.",
                 folder.display()
             ))),
         };
@@ -31,7 +31,7 @@ fn find_folder(set: Option<PathBuf>, here: &Path) -> Result<PathBuf> {
     let mut candidates = here.ancestors().map(|folder| folder.join("notebooks").join("exercises"));
     candidates.find(|folder| folder.is_dir()).ok_or_else(|| {
         Error::Setting(format!(
-            "There is no folder notebooks/exercises in {} or above it. Change to Warpbook's folder, or let WARPBOOK_EXERCISES name the folder of the exercises.",
+            "There is no folder notebooks/exercises in {} or above it. Change to Warpbook's folder, or set WARPBOOK_EXERCISES to the folder of the exercises.",
             here.display()
         ))
     })
@@ -156,7 +156,7 @@ mod tests {
         assert_eq!(find_folder(None, &deep).unwrap(), exercises);
         assert_eq!(find_folder(Some(deep.clone()), root.path()).unwrap(), deep);
         let error = find_folder(Some(root.path().join("no")), &deep).unwrap_err().to_string();
-        assert!(error.contains("WARPBOOK_EXERCISES names"), "{error}");
+        assert!(error.contains("WARPBOOK_EXERCISES is"), "{error}");
         let elsewhere = tempfile::tempdir().unwrap();
         let error = find_folder(None, elsewhere.path()).unwrap_err().to_string();
         assert!(error.contains("notebooks/exercises") && error.contains("WARPBOOK_EXERCISES"), "{error}");

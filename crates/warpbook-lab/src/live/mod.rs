@@ -214,7 +214,7 @@ impl LiveKernel {
         Rung {
             id: self.id().into(),
             title: self.name.clone().into(),
-            idea: format!("Somebody's own kernel in the place of {}.", self.base.title).into(),
+            idea: format!("A learner's kernel in place of {}.", self.base.title).into(),
             runner,
             variant_of: Some(self.base.id.clone()),
             ..self.base.clone()

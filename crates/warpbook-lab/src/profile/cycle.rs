@@ -159,7 +159,7 @@ pub struct Cycle {
     pub notes: Vec<String>,
 }
 
-/// The same moment on two clocks, which relates a recorder's clock to the clock of a cycle.
+/// A moment read on two clocks; it converts times of a recorder's clock to the clock of a cycle.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Joint {
     /// The moment on the recorder's clock, in nanoseconds.

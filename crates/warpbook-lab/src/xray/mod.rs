@@ -143,10 +143,10 @@ fn phases_of(plan: &Plan, id: &str) -> Result<Vec<String>> {
     let others: Vec<&str> = rungs.iter().filter(|r| !marked(r).is_empty()).map(|r| &*r.id).collect();
     let instead = match others.as_slice() {
         [] => format!("{} has no rung with marks.", plan.title),
-        others => format!("Those that have: {}.", others.join(", ")),
+        others => format!("Rungs with marks: {}.", others.join(", ")),
     };
     Err(Error::Setting(format!(
-        "{id} has no marks in its kernels, so there is nothing to record. {instead} A kernel of your own has them where it includes xray.cuh and says \
+        "{id} has no marks in its kernels, so there is nothing to record. {instead} A kernel of your own has marks if it includes xray.cuh and uses \
          MARK_BEGIN(entry), MARK(phase) and MARK(end)."
     )))
 }

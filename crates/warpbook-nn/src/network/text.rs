@@ -174,7 +174,7 @@ impl Serialize for Layer {
                  make the network anew where they are loaded.",
                 own.name()
             ))),
-            (_, None) => Err(serde::ser::Error::custom("a layer without words")),
+            (_, None) => Err(serde::ser::Error::custom("This layer cannot be written as text.")),
         }
     }
 }

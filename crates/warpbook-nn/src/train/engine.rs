@@ -165,7 +165,9 @@ pub(crate) trait Engine: std::fmt::Debug + Send {
 
     /// Makes the next prepared step one operation at a time, waiting for each.
     fn step_by_operation(&mut self, _after: AfterOperation<'_>) -> Result<(), TrainError> {
-        Err(TrainError::Setting("Steps can be made one operation at a time on a GPU only.".into()))
+        Err(TrainError::Setting(
+            "Only a GPU can run a step one operation at a time: choose one, such as cuda:0.".into(),
+        ))
     }
 
     /// Waits for the queued steps, as long as all ranks are alive.

@@ -210,10 +210,10 @@ impl Recipe {
         Self { network: self.network.without_dropout(), ..self }
     }
 
-    /// Returns the ranges of the parts in which `n` samples of a batch pass through the network, in order: [`Recipe::accumulate`] parts whose lengths
-    /// differ by at most one, or single samples if there are fewer.
+    /// Returns the ranges of the micro-batches in which `n` samples of a batch pass through the network, in order: [`Recipe::accumulate`] ranges whose
+    /// lengths differ by at most one, or single samples if there are fewer.
     #[must_use]
-    pub fn parts(&self, n: usize) -> Vec<Range<usize>> {
+    pub fn micro_batches(&self, n: usize) -> Vec<Range<usize>> {
         let parts = self.accumulate.clamp(1, n.max(1));
         (0..parts).map(|at| shard(n, at, parts).range()).collect()
     }
@@ -243,7 +243,7 @@ impl Recipe {
     /// Returns the recipe's parameters in groups; `None` if the optimiser alone decides.
     ///
     /// # Errors
-    /// The same errors as [`Grouped::new`].
+    /// Returns the errors of [`Grouped::new`].
     pub fn grouped(&self) -> Result<Option<Grouped>, TrainError> {
         Ok(Grouped::new(&self.network, &self.optimizer, &self.groups)?)
     }
@@ -356,14 +356,14 @@ mod tests {
 
     #[test]
     fn parts_are_even_and_cover_the_batch() {
-        let parts = |accumulate, n| Recipe { accumulate, ..Recipe::mnist() }.parts(n);
+        let parts = |accumulate, n| Recipe { accumulate, ..Recipe::mnist() }.micro_batches(n);
         assert_eq!(parts(1, 5), vec![0..5]);
         assert_eq!(parts(4, 10), vec![0..2, 2..5, 5..7, 7..10]);
         assert_eq!(parts(4, 2), vec![0..1, 1..2], "the last batch of an epoch may be smaller than that");
         for (accumulate, n) in [(1, 7), (3, 7), (7, 7), (5, 128), (9, 2)] {
             let r = Recipe { accumulate, ..Recipe::mnist() };
             assert_eq!(
-                r.parts(n).iter().map(ExactSizeIterator::len).max(),
+                r.micro_batches(n).iter().map(ExactSizeIterator::len).max(),
                 Some(r.largest_part(n)),
                 "{accumulate} {n}"
             );

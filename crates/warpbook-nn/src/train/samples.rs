@@ -67,7 +67,7 @@ impl Trainer {
         let is_shared = *self.place() == Place::Cpu && self.ranks().is_some_and(|r| r.options().synchronised_norm);
         for batch in [whole].into_iter().chain(is_last_made.then_some(last)) {
             let on_one = if is_shared { batch } else { (batch / world).max(1) };
-            if r.parts(on_one).iter().all(|part| part.len() > 1) {
+            if r.micro_batches(on_one).iter().all(|part| part.len() > 1) {
                 continue;
             }
             let parts = if r.accumulate > 1 { format!(" in {} parts", r.accumulate) } else { String::new() };

@@ -59,7 +59,7 @@ fn case(muon: Muon, nesterov: bool) -> Case {
         rule(0.5, sgd(0.6, nesterov, 0.0), Some(muon)),
         rule(3.0, sgd(0.5, nesterov, 0.2), None),
     ];
-    Case { places, grouped: Grouped { rules, of: groups.to_vec() }, n: end }
+    Case { places, grouped: Grouped { rules, rule_of_parameter: groups.to_vec() }, n: end }
 }
 
 #[test]
@@ -125,7 +125,7 @@ fn grouped_steps_are_the_references() {
             kernels.step(&stream, p, c, GroupRates { counters: &counters, rates: &rates }).unwrap();
             stream.synchronize().unwrap();
             let got = weights.to_vec().unwrap();
-            for (at, (place, of)) in places.iter().zip(&grouped.of).enumerate() {
+            for (at, (place, of)) in places.iter().zip(&grouped.rule_of_parameter).enumerate() {
                 let (range, Some(of)) = (place.at.clone(), *of) else {
                     assert!(got[place.at.clone()] == start[place.at.clone()], "what is frozen stays");
                     continue;
@@ -153,8 +153,9 @@ fn grouped_steps_are_the_references() {
                 assert!(got[rest.clone()] == start[rest], "what is between parameters stays");
             }
             if let Some(copy) = &copy {
-                let for_step =
-                    |i: usize| places.iter().zip(&grouped.of).any(|(p, of)| of.is_some() && p.at.contains(&i));
+                let for_step = |i: usize| {
+                    places.iter().zip(&grouped.rule_of_parameter).any(|(p, of)| of.is_some() && p.at.contains(&i))
+                };
                 let halves = copy.to_f32().unwrap();
                 let wrong = (0..n).filter(|i| for_step(*i)).find(|i| halves[*i] != rounded(got[*i], dtype));
                 assert_eq!(wrong, None, "the copy is the weights, rounded");

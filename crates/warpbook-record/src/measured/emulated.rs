@@ -84,7 +84,8 @@ pub struct WarpRequest {
     /// True for shared memory, false for global memory.
     pub is_shared: bool,
     /// The buffer's name, such as "argument 1 (`x`)".
-    pub place: String,
+    #[serde(rename = "place")]
+    pub buffer: String,
     /// The thread of the first lane that took part, such as "block (0, 0, 0), thread (0, 0, 0)".
     pub thread: String,
     /// Bytes that each lane accessed.

@@ -1,6 +1,6 @@
 //! A learner's guesses: each is compared with the measurement, drawn, and kept for the score at the end of the lesson.
 
-use super::{at, table, title, valid};
+use super::{at, quoted, table, title, valid};
 use crate::figures;
 use crate::prelude::*;
 use std::path::PathBuf;
@@ -58,8 +58,7 @@ impl Guesses {
         old: &str,
         guess: impl Into<Option<f64>>,
     ) -> String {
-        let said = [format!("{} is", title(run, new)), format!("as fast as {}", title(run, old))];
-        self.ratio_of_times(run, problem, &said, (old, new), guess.into())
+        self.ratio_of_times(run, problem, ["is", "as fast as"], [new, old], (old, new), guess.into())
     }
 
     /// Compares a guess of how many times as long one rung takes as another, at a size, with the measurement.
@@ -71,16 +70,17 @@ impl Guesses {
         old: &str,
         guess: impl Into<Option<f64>>,
     ) -> String {
-        let said = [format!("{} takes", title(run, new)), format!("as long as {}", title(run, old))];
-        self.ratio_of_times(run, problem, &said, (new, old), guess.into())
+        self.ratio_of_times(run, problem, ["takes", "as long as"], [new, old], (new, old), guess.into())
     }
 
-    /// Compares a guess with the ratio of the first rung's time to the second's. `before` and `after` are the words around the ratio in the sentence.
+    /// Compares a guess with the ratio of one rung's time to another's, `over` and `under`. The sentence is about the two rungs in `named`, with `verb` and
+    /// `comparison` before and after the ratio. The guess is kept under their titles without quotation marks.
     fn ratio_of_times(
         &mut self,
         run: &Run,
         problem: &Problem,
-        [before, after]: &[String; 2],
+        [verb, comparison]: [&str; 2],
+        named: [&str; 2],
         (over, under): (&str, &str),
         guess: Option<f64>,
     ) -> String {
@@ -92,9 +92,12 @@ impl Guesses {
         let median_us = |id: &str| valid(run, id, problem).and_then(|m| m.median_us());
         let measured = median_us(over).zip(median_us(under)).map(|(over, under)| over / under);
         if let Some(guess) = guess {
-            let what = format!("{before} so many times {after}, {}", problem.label);
+            let [new, old] = named.map(|id| title(run, id));
+            let what = format!("{new} {verb} so many times {comparison} {old}, {}", problem.label);
             self.keep(&what, Answer::Number(guess), measured.map(Answer::Number));
         }
+        let [new, old] = named.map(|id| quoted(run, id));
+        let (before, after) = (format!("{new} {verb}"), format!("{comparison} {old}"));
         let device = &run.environment.device.name;
         let found = measured.map(|ratio| format!("On {device}, {before} {} {after}", figures::times(ratio)));
         match (guess, measured, found) {

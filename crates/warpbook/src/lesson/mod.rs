@@ -284,6 +284,11 @@ fn title<'a>(run: &'a Run, id: &'a str) -> &'a str {
     run.rung(id).map_or(id, |r| &r.title)
 }
 
+/// Returns a rung's title in quotation marks, for a sentence.
+fn quoted(run: &Run, id: &str) -> String {
+    format!("“{}”", title(run, id))
+}
+
 /// Creates a table with these headers.
 #[must_use]
 pub fn table(headers: &[&str], rows: Vec<Vec<String>>) -> Table {
@@ -299,14 +304,14 @@ fn cell(us: Option<f64>) -> String {
 pub fn against(run: &Run, new: &str, old: &str) -> String {
     let measured = |id: &str| valid(run, id, run.main_problem()?);
     let (Some(n), Some(o)) = (measured(new), measured(old)) else {
-        return format!("{} and {} were not both measured here.", title(run, new), title(run, old));
+        return format!("{} and {} were not both measured here.", quoted(run, new), quoted(run, old));
     };
     format!(
         "On {}, {} takes {} and {} takes {}: {}.",
         run.environment.device.name,
-        title(run, new),
+        quoted(run, new),
         cell(n.median_us()),
-        title(run, old),
+        quoted(run, old),
         cell(o.median_us()),
         verdict(n, o)
     )

@@ -7,6 +7,10 @@ use warpbook_device::PoolUse;
 
 const MIB: f64 = (1 << 20) as f64;
 
+fn mib(bytes: u64) -> String {
+    format!("{:.1}", bytes as f64 / MIB)
+}
+
 /// Steps of a program with the memory that a pool held after each step.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct PoolSteps {
@@ -41,7 +45,6 @@ impl PoolSteps {
     /// Shows a table of the steps.
     #[must_use]
     pub fn table(&self) -> Table {
-        let mib = |bytes: u64| format!("{:.1}", bytes as f64 / MIB);
         let row = |(step, used): &(String, PoolUse)| {
             vec![
                 step.clone(),
@@ -62,11 +65,13 @@ impl PoolSteps {
     /// without a GPU, it says that there is no pool.
     #[must_use]
     pub fn chart(&self, guess: Option<(usize, f64)>) -> Panel {
-        if self.steps.is_empty() {
+        let Some((_, end)) = self.steps.last() else {
             return Panel::column([
                 &"The pool is one of device memory, and this lab has no GPU. Its rules are tested without one.",
             ]);
-        }
+        };
+        let title =
+            format!("The pool reserves {} MiB, of which {} MiB are allocated", mib(end.reserved), mib(end.allocated));
         let line = |name: &str, bytes: fn(&PoolUse) -> u64| {
             let points = self.steps.iter().enumerate().map(|(i, (_, used))| (i as f64, bytes(used) as f64 / MIB));
             Curve::new(name, points.collect::<Vec<_>>())
@@ -74,7 +79,7 @@ impl PoolSteps {
         let mut curves = vec![line("reserved", |used| used.reserved), line("allocated", |used| used.allocated)];
         curves.extend(guess.map(|(step, mib)| Curve::new("your guess", [(step as f64, mib)])));
         Panel::column([&draw().curves(
-            ["Memory of the pool", "after each row of the table, the first of which is 0"],
+            [&title, "after each row of the table, the first of which is 0"],
             ("row", Scale::Whole),
             ("MiB", Scale::FromZero),
             &curves,
@@ -108,6 +113,8 @@ mod tests {
         assert_eq!(steps.table().rows[2][..4], ["another", "12.0", "0.0", "20.0"]);
         assert_eq!(steps.after(1), Some(used(6, 20)));
         assert!(steps.chart(Some((2, 24.0))).page("").contains("your guess"));
+        let text = steps.chart(None).text();
+        assert!(text.contains("The pool reserves 20.0 MiB, of which 12.0 MiB are allocated"), "{text}");
         assert!(!steps.chart(None).page("").contains("your guess"));
     }
 }

@@ -1,6 +1,6 @@
 //! Sentences and tables about a record of the regression: predictions, bounds, kernels and epochs.
 
-use super::{LESS_WORK, cell, median_us, table, title, valid};
+use super::{LESS_WORK, cell, median_us, quoted, table, title, valid};
 use crate::figures;
 use crate::prelude::*;
 use warpbook_charts::Table;
@@ -372,13 +372,14 @@ pub fn last_word(run: &Run) -> String {
     let Some((problem, (floor, level), best)) = found else { return "Nothing was measured.".into() };
     let us = best.median_us().unwrap_or(f64::NAN);
     let ladder = run.ladder(problem);
-    let first = ladder.iter().find(|r| r.speed_up.is_some()).and_then(|r| r.rung).map_or("", |r| &*r.title);
+    let first = ladder.iter().find(|r| r.speed_up.is_some());
+    let first = first.map_or_else(String::new, |r| quoted(run, &r.measurement.rung));
     let speed_up = ladder.iter().find(|r| r.measurement.rung == best.rung).and_then(|r| r.speed_up);
     format!(
         "On {}, {}: the fastest is {} with {}, {} as fast as {first}. Reading x and y every epoch from {level} would alone take {}: {} that time.",
         run.environment.device.name,
         problem.label,
-        title(run, &best.rung),
+        quoted(run, &best.rung),
         figures::time(us),
         speed_up.map(figures::times).unwrap_or_default(),
         figures::time(floor),

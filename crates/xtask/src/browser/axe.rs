@@ -43,7 +43,7 @@ const VIEWS: &[(&str, &str, &[Step])] = &[
         &[("document.querySelector('#panel svg [data-value]').focus();", "document.querySelector('.tip')")],
     ),
     (
-        "the menu to pass on",
+        "the share menu",
         "RECORD",
         &[("document.querySelector('.pass-on summary').click();", "document.querySelector('.pass-on').open")],
     ),

@@ -60,7 +60,7 @@ const CHECKS: &[(&str, Check)] = &[
     ("a rung's panel is in the address and fits a phone", views::rung_panel::by_link_and_touch),
     ("a press on the legend isolates a series", views::marks::legend),
     ("a tap shows what a mark says", views::marks::by_touch),
-    ("the menu to pass on follows the keyboard and fits a phone", passing::menu),
+    ("the share menu follows the keyboard and fits a phone", passing::menu),
     ("pasted text opens", passing::pasted),
     ("what was opened from disk outlives a reload until it is forgotten", passing::kept),
     ("a link carries a record", passing::carried_by_a_link),

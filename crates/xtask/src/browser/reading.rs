@@ -184,7 +184,10 @@ pub fn comparisons(browser: &Browser, stage: &Stage) -> Result<()> {
     compare_with(browser, "regression-h200.json")?;
     let said = browser.eval("return document.querySelector('.verdict p').textContent;")?;
     let said = said.as_str().unwrap_or_default();
-    ensure!(said.starts_with("mine against regression-h200: Fused 2.00× as fast; 1 faster, "), "the verdict is {said}");
+    ensure!(
+        said.starts_with("mine against regression-h200: “Fused” 2.00× as fast; 1 faster, "),
+        "the verdict is {said}"
+    );
     no_errors(browser)
 }
 

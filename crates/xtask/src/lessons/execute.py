@@ -1,7 +1,7 @@
 """Executes a notebook with the Rust kernel: execute.py NOTEBOOK TIMEOUT_S [--until-plot] [--write]
 
 The last line of its output is a JSON object: how many cells ran, the seconds from the first cell's start to the first
-plot (null without one), and the error of the cell that failed, if one did. With --write the outputs are stored in the
+plot (null without one), the seconds of each cell that tries an exercise, and the error of the cell that failed, if one did. With --write the outputs are stored in the
 notebook, which is replaced in one step.
 """
 
@@ -86,6 +86,8 @@ class Client(NotebookClient):
     cell = None
     first_plot = None
     executed = 0
+    cell_begin = 0.0
+    tries = ()
 
     def process_message(self, msg, cell, cell_index):
         if self.first_plot is None and msg["msg_type"] in ("execute_result", "display_data"):
@@ -98,10 +100,13 @@ class Client(NotebookClient):
 def on_execute(cell, cell_index):
     client.begin = client.begin or time.monotonic()
     client.cell = cell
+    client.cell_begin = time.monotonic()
 
 
 def on_executed(cell, cell_index, execute_reply):
     client.executed += execute_reply["content"]["status"] == "ok"
+    if ".try_source(" in cell.source:
+        client.tries += (time.monotonic() - client.cell_begin,)
     # A cell that ends early through `?` prints its error and counts as done.
     said = "".join(o["text"] for o in cell.outputs if o.output_type == "stream" and o.name == "stderr")
     if said.strip() and "raises-exception" not in cell.metadata.get("tags", []):
@@ -158,4 +163,5 @@ if write and error is None:
     nbformat.write(notebook, part)
     os.replace(part, path)
 
-print(json.dumps({"cells": client.executed, "first_plot_s": client.first_plot, "error": error}))
+outcome = {"cells": client.executed, "first_plot_s": client.first_plot, "tries_s": client.tries, "error": error}
+print(json.dumps(outcome))

@@ -1,6 +1,7 @@
 //! Checks of the repository's Markdown files: every relative link leads to an existing file and heading, and every path
 //! in backticks exists. `tests/rules/maps.rs` limits their lengths.
 
+use super::{BEGIN, END};
 use crate::workspace::{Workspace, normal};
 use anyhow::{Context, Result};
 use std::collections::{BTreeMap, BTreeSet};
@@ -9,7 +10,7 @@ use std::path::{Component, Path, PathBuf};
 
 /// The page that readers see first.
 pub(super) const README: &str = "README.md";
-/// Generated tables with texts from records, which may name files that no longer exist.
+/// The page with generated tables; their texts come from records and may name files that no longer exist.
 const TABLES: &str = "data/README.md";
 /// Folders that do not belong to the repository.
 const LEFT_OUT: [&str; 3] = ["target", "dist", "node_modules"];
@@ -32,12 +33,17 @@ pub(super) fn faults(w: &Workspace) -> Result<(Vec<String>, usize)> {
         faults.extend(
             links.filter_map(|link| Some(format!("{shown}: the link `{link}` {}", broken(path, &link, &anchors)?))),
         );
-        if shown != TABLES {
-            let unknown = unknown_paths(w, path, text, (&files, &known));
-            faults.extend(unknown.into_iter().map(|path| format!("{shown}: `{path}` does not exist")));
-        }
+        let text = if shown == TABLES { &without_tables(text) } else { text };
+        let unknown = unknown_paths(w, path, text, (&files, &known));
+        faults.extend(unknown.into_iter().map(|path| format!("{shown}: `{path}` does not exist")));
     }
     Ok((faults, pages.len()))
+}
+
+/// Returns the text before and after the generated tables.
+fn without_tables(text: &str) -> String {
+    let (before, rest) = text.split_once(BEGIN).unwrap_or((text, ""));
+    format!("{before}{}", rest.split_once(END).map_or("", |(_, after)| after))
 }
 
 /// GitHub's own pages, which the README links to relative to the repository, under any account.
@@ -122,7 +128,7 @@ fn exists(path: &Path) -> bool {
 /// several files.
 fn is_path(text: &str) -> bool {
     let extension = text.rsplit_once('.').map(|(stem, extension)| (!stem.is_empty()).then_some(extension));
-    let is_file = matches!(extension, Some(Some("rs" | "cu" | "cuh" | "py" | "toml" | "md")));
+    let is_file = matches!(extension, Some(Some("rs" | "cu" | "cuh" | "py" | "toml" | "md" | "ipynb" | "sh")));
     let is_plain = text.chars().all(|c| c.is_ascii_alphanumeric() || "_-./{,}".contains(c));
     is_plain && (is_file || text.ends_with('/')) && !text.contains("NN_")
 }
@@ -293,6 +299,11 @@ mod tests {
                 assert_eq!(read(page, &format!("`{path}`")), [format!("{page}: `{path}` does not exist")]);
             }
         }
-        assert_eq!(read(TABLES, "`gone.rs`"), Vec::<String>::new());
+        // Only the tables of the generated page may name files that are gone.
+        assert_eq!(read(TABLES, &format!("{BEGIN}\n`gone.rs`\n{END}")), Vec::<String>::new());
+        assert_eq!(
+            read(TABLES, &format!("`a.rs`\n{BEGIN}\n{END}\n`b.rs`")),
+            ["a", "b"].map(|name| format!("{TABLES}: `{name}.rs` does not exist"))
+        );
     }
 }

@@ -30,6 +30,10 @@ pub fn check(w: &Workspace, exercises: &[Executable], setting: &Setting) -> Resu
     if !missing.is_empty() {
         bail!("the hand-out would not compile: {}", missing.join("; "));
     }
+    let told = told_answers(&w.root, &files);
+    if !told.is_empty() {
+        bail!("the hand-out has solutions: {}", told.join("; "));
+    }
     // Dependencies are those that clippy has checked; the packages of the hand-out are checked anew.
     let begin = Instant::now();
     let mut check = cargo(w);
@@ -73,6 +77,28 @@ fn named_and_missing(root: &Path, files: &Files) -> Result<Vec<String>> {
     Ok(found)
 }
 
+/// Returns a sentence for each file in the hand-out that quotes the body of a solution.
+fn told_answers(root: &Path, files: &Files) -> Vec<String> {
+    let read = |file: &Path| fs::read_to_string(root.join(file)).unwrap_or_default();
+    let kinds = ["rs", "cu", "cuh", "md", "py", "ipynb"];
+    let is_text = |file: &&PathBuf| file.extension().is_some_and(|e| kinds.iter().any(|kind| e == *kind));
+    let kept: Vec<(&PathBuf, String)> = files.kept.iter().filter(is_text).map(|f| (f, squeezed(&read(f)))).collect();
+    let mut found = Vec::new();
+    for solution in files.left_out.iter().filter(|file| file.ends_with("solution.cu")) {
+        let text = read(solution);
+        let body = squeezed(text.split_once('{').map_or("", |(_, body)| body));
+        let tells = kept.iter().filter(|(_, text)| !body.is_empty() && text.contains(&body));
+        found.extend(tells.map(|(file, _)| format!("{} has {}", file.display(), solution.display())));
+    }
+    found
+}
+
+/// Returns a text without comments, braces and all that differs where code is quoted: spaces, line breaks and quotes.
+fn squeezed(text: &str) -> String {
+    let lines = text.lines().map(|line| line.split("//").next().unwrap_or_default().replace("\\n", ""));
+    lines.flat_map(|line| line.chars().filter(|c| !" \t{}\",".contains(*c)).collect::<Vec<_>>()).collect()
+}
+
 /// Returns the paths in `include!("...")`, `include_str!("...")` and `include_bytes!("...")`.
 fn included(text: &str) -> Vec<&str> {
     ["include!(\"", "include_str!(\"", "include_bytes!(\""]
@@ -98,6 +124,27 @@ mod tests {
         let found = |left_out| named_and_missing(tmp.path(), &files(left_out)).unwrap();
         assert_eq!(found(vec![answer]), ["crates/a/src/lib.rs includes notebooks/exercises/E01_a/solution.cu"]);
         assert!(found(vec![path("notebooks/exercises/E02_b/solution.cu")]).is_empty());
+    }
+
+    #[test]
+    fn a_file_that_quotes_a_solution_is_named() {
+        let tmp = tempfile::tempdir().unwrap();
+        let exercise = "notebooks/exercises/E01_a";
+        let solution = "__global__ void a(int* x)\n{\n    int i = threadIdx.x; // the thread\n    x[i] = i;\n}\n";
+        let quoted = "const A: &str = \"int i = threadIdx.x;\\n    x[i] = i;\";\n";
+        let files = [
+            (format!("{exercise}/solution.cu"), solution),
+            (format!("{exercise}/stub.cu"), "__global__ void a(int* x)\n{\n    // TODO\n}\n"),
+            ("crates/a/tests/a.rs".to_owned(), quoted),
+            ("crates/b/tests/b.rs".to_owned(), "const B: &str = \"int i = threadIdx.x;\";\n"),
+        ];
+        for (file, text) in &files {
+            write_atomic(&tmp.path().join(file), *text).unwrap();
+        }
+        let (left_out, kept) =
+            files.iter().map(|(file, _)| PathBuf::from(file)).partition(|f| f.ends_with("solution.cu"));
+        let found = told_answers(tmp.path(), &Files { kept, left_out });
+        assert_eq!(found, ["crates/a/tests/a.rs has notebooks/exercises/E01_a/solution.cu"]);
     }
 
     #[test]

@@ -4,6 +4,7 @@
 mod maps;
 mod modules;
 mod names;
+mod paragraphs;
 
 use modules::{Uses, circle, types, uses};
 use std::fs;

@@ -24,8 +24,8 @@ const PAGES: [Page<'static>; 7] = [
     Page { file: "crates/ARCHITECTURE.md", lines: 1..=200, bytes: 20 * KB },
     Page { file: "crates/STYLE.md", lines: 1..=60, bytes: 6 * KB },
     Page { file: "crates/warpbook-cli/README.md", lines: 40..=90, bytes: 8 * KB },
-    Page { file: "web/README.md", lines: 1..=90, bytes: usize::MAX },
-    Page { file: "notebooks/README.md", lines: 1..=90, bytes: usize::MAX },
+    Page { file: "web/README.md", lines: 1..=90, bytes: 9 * KB },
+    Page { file: "notebooks/README.md", lines: 1..=90, bytes: 9 * KB },
     Page { file: "kernels/README.md", lines: 20..=70, bytes: 6 * KB },
 ];
 

@@ -151,7 +151,7 @@ fn draw(
     layout: &BoardLayout,
 ) -> Drawn {
     let &BoardLayout { width, narrow, left, right, row, key } = layout;
-    let x = |us: f64| axis.place(us, left, right);
+    let x = |us: f64| axis.position(us, left, right);
     let (first, bottom) = (top + key, top + key + rows.len() as f64 * row);
     for tick in &axis.ticks {
         canvas.line(&[(x(*tick), first), (x(*tick), bottom)], Stroke::new(Paint::FAINT, 1.0))?;

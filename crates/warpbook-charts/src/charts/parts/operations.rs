@@ -128,7 +128,7 @@ fn largest(groups: &[Group], pass: &str) -> Option<String> {
     })
 }
 
-/// Returns the finding, such as "On the chip: without reading y a pass takes 33 % less"; `None` if there is no whole
+/// Returns the finding, such as "“On the chip”: without reading y a pass takes 33 % less"; `None` if there is no whole
 /// pass to compare with.
 fn claim(groups: &[Group]) -> Option<String> {
     let mut best: Option<(&Group, &TimedPart, f64)> = None;
@@ -148,8 +148,8 @@ fn claim(groups: &[Group]) -> Option<String> {
     let (group, part, saved) = best?;
     Some(match saved {
         // Two measurements of the same pass differ by more than this threshold.
-        s if s < 0.01 => format!("{}: no part of a pass costs more than 1 % of it", group.title),
-        s => format!("{}: {} a pass takes {} less", group.title, part.name, percent(s)),
+        s if s < 0.01 => format!("\u{201c}{}\u{201d}: no part of a pass costs more than 1 % of it", group.title),
+        s => format!("\u{201c}{}\u{201d}: {} a pass takes {} less", group.title, part.name, percent(s)),
     })
 }
 

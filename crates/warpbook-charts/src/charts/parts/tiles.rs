@@ -279,8 +279,9 @@ fn frame(options: &Options, run: &Run, problem: &Problem, tiled: &[TiledRung], f
         .filter_map(|r| {
             let ((_, chosen), (fastest, us)) = (r.chosen()?, r.fastest()?);
             let name = &fastest.part.name;
-            (us < 0.99 * chosen)
-                .then(|| format!("{} with {name} ({})", r.group.title, signed_percent(us / chosen - 1.0)))
+            (us < 0.99 * chosen).then(|| {
+                format!("\u{201c}{}\u{201d} with {name} ({})", r.group.title, signed_percent(us / chosen - 1.0))
+            })
         })
         .collect();
     let mut notes: Vec<String> = policy_note(run, true).into_iter().collect();
@@ -301,7 +302,12 @@ fn frame(options: &Options, run: &Run, problem: &Problem, tiled: &[TiledRung], f
             let (fastest, us) = r.fastest()?;
             let slowest = r.tiles.iter().filter_map(|t| t.part.us).fold(us, f64::max);
             let name = &fastest.part.name;
-            Some(format!("{} is fastest with {name}, {}, and slowest with {}", r.group.title, time(us), time(slowest)))
+            Some(format!(
+                "\u{201c}{}\u{201d} is fastest with {name}, {}, and slowest with {}",
+                r.group.title,
+                time(us),
+                time(slowest)
+            ))
         })
         .collect();
     Frame {

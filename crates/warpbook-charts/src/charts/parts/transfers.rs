@@ -192,11 +192,15 @@ fn frame(options: &Options, run: &Run, problem: &Problem, all: &[Parts], table: 
     let shortest = all.iter().min_by(|a, b| a.sum().total_cmp(&b.sum()));
     let claim = shortest.filter(|p| p.us[1] > 0.0 && p.moving() > 0.0).map(|p| {
         let share = percent(p.moving() / p.sum());
-        format!("{} spends {share} of its time on copies to the device and back", p.group.title)
+        format!("\u{201c}{}\u{201d} spends {share} of its time on copies to the device and back", p.group.title)
     });
     let fastest = shortest.map_or(String::new(), |p| {
         let share = percent(p.moving() / p.sum());
-        format!("; the shortest is {} with {}, {share} of it for transfers", p.group.title, time(p.sum()))
+        format!(
+            "; the shortest is \u{201c}{}\u{201d} with {}, {share} of it for transfers",
+            p.group.title,
+            time(p.sum())
+        )
     });
     let topic = format!("{}: with the transfers from and to the host", heading(run));
     Frame {

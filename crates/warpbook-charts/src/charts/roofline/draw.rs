@@ -268,12 +268,12 @@ fn draw_axes(canvas: &Canvas<'_>, (x, y): (&Axis, &Axis), plot: &Area, (caption_
     let caption = "FLOP/s, higher is better; logarithmic scale";
     canvas.elided(caption, canvas.width() - 2.0 * MARGIN, (MARGIN, caption_at + 6.0), At::Left, Font::SMALL)?;
     for t in &y.ticks {
-        let at = y.place(*t, plot.bottom, plot.top);
+        let at = y.position(*t, plot.bottom, plot.top);
         canvas.line(&[(plot.left, at), (plot.right, at)], Stroke::new(Paint::FAINT, 1.0))?;
         canvas.text(&rate_tick(*t), (plot.left - 7.0, at), At::Right, Font::SMALL)?;
     }
     for t in &x.ticks {
-        let at = x.place(*t, plot.left, plot.right);
+        let at = x.position(*t, plot.left, plot.right);
         canvas.line(&[(at, plot.top), (at, plot.bottom + 4.0)], Stroke::new(Paint::FAINT, 1.0))?;
         let half = Font::SMALL.width(&plain(*t)) / 2.0;
         let at = at.min(canvas.width() - half - 2.0);

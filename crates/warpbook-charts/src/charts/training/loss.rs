@@ -53,9 +53,9 @@ impl Options {
         let (low, high) = ys().fold((f64::INFINITY, f64::NEG_INFINITY), |(a, b), v| (a.min(v), b.max(v)));
         let log = low > 0.0 && high / low > LOG_FROM;
         let y = if log { Axis::log(ys(), 0.08) } else { Axis::around(ys()) };
+        let of_logs = logs.iter().flat_map(|l| &l.losses).map(|p| by.position(p) as f64);
         // The axis starts at zero, so that all curves start together.
-        let x =
-            Axis::from_zero(all().map(|p| p.0).chain(logs.iter().flat_map(|l| &l.losses).map(|p| by.place(p) as f64)));
+        let x = Axis::from_zero(all().map(|p| p.0).chain(of_logs));
         let scale = if log { "; logarithmic scale" } else { "" };
         let loss = clean(&run.descriptor.loss);
         Lines {
@@ -89,7 +89,7 @@ impl By {
         }
     }
 
-    fn place(self, point: &LossPoint) -> u64 {
+    fn position(self, point: &LossPoint) -> u64 {
         match self {
             Self::Epoch => point.epoch,
             Self::Step => point.step.unwrap_or(point.epoch),
@@ -101,8 +101,8 @@ impl By {
 fn finite(by: By, log: &TrainLog) -> impl Iterator<Item = (f64, f64)> {
     let end = log.losses.iter().position(|p| !p.loss.is_finite()).unwrap_or(log.losses.len());
     let points = &log.losses[..end];
-    let is_last = move |i: usize| points.get(i + 1).is_none_or(|next| by.place(next) != by.place(&points[i]));
-    (0..end).filter(move |i| is_last(*i)).map(move |i| (by.place(&points[i]) as f64, points[i].loss))
+    let is_last = move |i: usize| points.get(i + 1).is_none_or(|next| by.position(next) != by.position(&points[i]));
+    (0..end).filter(move |i| is_last(*i)).map(move |i| (by.position(&points[i]) as f64, points[i].loss))
 }
 
 /// Returns true if two curves look the same.
@@ -266,7 +266,7 @@ fn table(run: &Run, by: By, logs: &[&TrainLog], tests: &[Watched<'_>]) -> Table 
     let mut table = Table::new(std::iter::once(by.word().to_owned()).chain(names).chain(tests.iter().map(test_name)));
     // Columns are indexed by step, since a training may have many steps.
     let mut columns: Vec<Vec<(u64, f64)>> =
-        logs.iter().map(|l| l.losses.iter().map(|p| (by.place(p), p.loss)).collect()).collect();
+        logs.iter().map(|l| l.losses.iter().map(|p| (by.position(p), p.loss)).collect()).collect();
     columns.extend(tests.iter().map(|t| t.course.epochs.iter().map(|p| (p.step, p.test_loss)).collect()));
     columns.iter_mut().for_each(|losses| losses.sort_by_key(|l| l.0));
     let mut places: Vec<u64> = columns.iter().flatten().map(|l| l.0).collect();

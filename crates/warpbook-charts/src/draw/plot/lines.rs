@@ -129,7 +129,8 @@ impl Lines {
         let axis = 24.0 + lines(&x_caption, right - left);
         frame.draw(above + height + axis + below, |canvas, top| {
             let plot = PlotArea { width, leader, left, right, top: top + above, bottom: top + above + height };
-            let place = |(a, b): (f64, f64)| (x.place(a, plot.left, plot.right), y.place(b, plot.bottom, plot.top));
+            let place =
+                |(a, b): (f64, f64)| (x.position(a, plot.left, plot.right), y.position(b, plot.bottom, plot.top));
             canvas.wrapped(&y_caption, width - 2.0 * MARGIN, 3, (MARGIN, top + 6.0), Font::SMALL)?;
             for t in &y.ticks {
                 let (_, at) = place((x.low(), *t));

@@ -144,7 +144,7 @@ impl Axis {
     }
 
     /// Returns the position of a value between two positions of the canvas; values beyond the axis are at its ends.
-    pub(crate) fn place(&self, v: f64, from: f64, to: f64) -> f64 {
+    pub(crate) fn position(&self, v: f64, from: f64, to: f64) -> f64 {
         let v = if v.is_nan() { self.low } else { v.clamp(self.low, self.high) };
         let (v, low, high) =
             if self.log { (v.log10(), self.low.log10(), self.high.log10()) } else { (v, self.low, self.high) };
@@ -291,7 +291,7 @@ mod tests {
                     assert!(!axis.ticks.is_empty(), "{axis:?}");
                     assert!(axis.ticks.iter().all(|t| t.is_finite()), "{axis:?}");
                     for v in odd {
-                        let p = axis.place(v, 10.0, 500.0);
+                        let p = axis.position(v, 10.0, 500.0);
                         assert!((10.0..=500.0).contains(&p), "{v} at {p} of {axis:?}");
                     }
                 }
@@ -312,9 +312,9 @@ mod tests {
     #[test]
     fn places_are_proportional() {
         let axis = Axis::from_zero([100.0]);
-        assert!((axis.place(50.0, 0.0, 200.0) - 100.0).abs() < 0.02);
+        assert!((axis.position(50.0, 0.0, 200.0) - 100.0).abs() < 0.02);
         let axis = Axis::log([1.0, 100.0], 0.0);
-        assert!((axis.place(10.0, 0.0, 200.0) - 100.0).abs() < 0.02);
-        assert!((axis.place(10.0, 200.0, 0.0) - 100.0).abs() < 0.02);
+        assert!((axis.position(10.0, 0.0, 200.0) - 100.0).abs() < 0.02);
+        assert!((axis.position(10.0, 200.0, 0.0) - 100.0).abs() < 0.02);
     }
 }

@@ -14,7 +14,7 @@ use warpbook::settings::{parse_dtype, parse_shape};
 const LONGEST_NAME: usize = 40;
 
 pub const ATTEMPT_ABOUT: &str = "\
-Compile a kernel of your own in the place of a rung of the matrix product, of the regression or of a pair of the guide, with the rung's parameters \
+Compile a kernel of your own in place of a rung of the matrix product, of the regression or of a pair of the guide, with the rung's parameters \
 and launch. A product is first tried at three small sizes, which show what is wrong; then the kernel is checked, and timed with its rung \
 (a product with cuBLAS, too). It runs in a separate process, which is stopped if the kernel does not end. Headers may lie next to the file; \
 headers of CUDA are looked for in pip's packages and in CUDA_HOME. printf and assert need none. Without a GPU, or with --emulate, it runs in the \

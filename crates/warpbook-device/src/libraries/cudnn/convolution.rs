@@ -74,7 +74,7 @@ impl ConvolutionPass {
 
 impl Operand {
     /// Returns the array's offset from an operation's first attribute, which also serves as its id in a graph.
-    pub(super) fn place(self) -> c_int {
+    pub(super) fn id_offset(self) -> c_int {
         match self {
             Self::Weight => 3,
             Self::X => 4,

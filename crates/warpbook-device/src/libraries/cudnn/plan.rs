@@ -191,7 +191,7 @@ impl CudnnPlan {
         device.bind()?;
         let check = |status| library.check(device, &|| self.shape.name(self.pass), status);
         let plan = self.built.descriptor.as_ref().map_or(std::ptr::null_mut(), |plan| plan.raw());
-        let ids = self.pass.arrays().map(|operand| i64::from(operand.place()));
+        let ids = self.pass.arrays().map(|operand| i64::from(operand.id_offset()));
         let pack = || {
             Descriptor::new(library, kind::VARIANT_PACK)?
                 .with(attribute::PACK_IDS, &ids)?

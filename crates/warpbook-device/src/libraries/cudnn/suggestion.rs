@@ -16,7 +16,7 @@ pub(super) const HEURISTICS: [Heuristics; 2] = [Heuristics(3), Heuristics(2)];
 /// Largest number of suggestions read from each heuristic.
 const SUGGESTIONS: usize = 32;
 
-/// Builds the graph of one pass. It has a single operation, whose arrays have the ids of [`Operand::place`].
+/// Builds the graph of one pass. It has a single operation, whose arrays have the ids of [`Operand::id_offset`].
 pub(super) fn graph(
     library: &Arc<Cudnn9>,
     handle: Handle,
@@ -60,9 +60,9 @@ fn described(
             .with(attribute::TENSOR_SIDES, sides)?
             .with(attribute::TENSOR_STRIDES, &shape.strides(*sides))?
             .with(attribute::TENSOR_ALIGNMENT, &[ALIGNMENT as i64])?
-            .with(attribute::TENSOR_ID, &[i64::from(operand.place())])?
+            .with(attribute::TENSOR_ID, &[i64::from(operand.id_offset())])?
             .finalized()?;
-        operation = operation.with_part(first + operand.place(), &array)?;
+        operation = operation.with_part(first + operand.id_offset(), &array)?;
     }
     Descriptor::new(library, kind::GRAPH)?
         .with(attribute::GRAPH_HANDLE, &[OfHandle(handle)])?

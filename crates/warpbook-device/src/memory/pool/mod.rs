@@ -50,13 +50,13 @@ impl std::fmt::Debug for Pool {
 /// initially undefined.
 pub struct Pooled<T> {
     slice: Slice<T>,
-    place: Location,
+    location: Location,
     pool: Arc<Shared>,
 }
 
 impl<T> std::fmt::Debug for Pooled<T> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "Pooled<{}>[{}] at {:?}", std::any::type_name::<T>(), self.slice.len(), self.place)
+        write!(f, "Pooled<{}>[{}] at {:?}", std::any::type_name::<T>(), self.slice.len(), self.location)
     }
 }
 
@@ -70,7 +70,7 @@ impl<T> Deref for Pooled<T> {
 
 impl<T> Drop for Pooled<T> {
     fn drop(&mut self) {
-        self.pool.change(|state| state.plan.give_back(self.place));
+        self.pool.change(|state| state.plan.give_back(self.location));
     }
 }
 
@@ -114,8 +114,8 @@ impl Pool {
         self.0.device.0.bind_for("Pools of memory")?;
         let bytes = len.saturating_mul(size_of::<T>()) as u64;
         let what = || format!("{len} {}", std::any::type_name::<T>());
-        let (memory, place) = self.0.change(|state| state.place(&self.0.device, bytes, what))?;
-        Ok(Pooled { slice: Slice::new(memory, place.offset as usize, len), place, pool: self.0.clone() })
+        let (memory, location) = self.0.change(|state| state.find_block(&self.0.device, bytes, what))?;
+        Ok(Pooled { slice: Slice::new(memory, location.offset as usize, len), location, pool: self.0.clone() })
     }
 
     /// Returns the pool's statistics, such as the bytes in use and the bytes reserved.
@@ -138,15 +138,15 @@ impl Pool {
 
 impl PoolState {
     /// Returns a free block of this many bytes, allocating a new segment if necessary.
-    fn place(
+    fn find_block(
         &mut self,
         device: &CudaDevice,
         bytes: u64,
         what: impl Fn() -> String,
     ) -> Result<(Arc<Allocation>, Location)> {
         let refused = |why: String| Error::Unsupported { what: "A pool".into(), why };
-        let place = match self.plan.take(bytes) {
-            Some(place) => place,
+        let location = match self.plan.take(bytes) {
+            Some(location) => location,
             None => {
                 let needed = PoolPlan::needed(bytes);
                 let allocate = || {
@@ -168,8 +168,8 @@ impl PoolState {
                 self.plan.take(bytes).ok_or_else(|| refused(format!("has no room for {bytes} bytes")))?
             }
         };
-        let memory = self.segments[place.segment].clone();
-        Ok((memory.ok_or_else(|| refused("has given this segment back".into()))?, place))
+        let memory = self.segments[location.segment].clone();
+        Ok((memory.ok_or_else(|| refused("has given this segment back".into()))?, location))
     }
 
     fn give_back_unused(&mut self) {

@@ -134,25 +134,25 @@ impl PoolPlan {
     }
 
     /// Frees an array's block and merges it with its free neighbours.
-    pub fn give_back(&mut self, place: Location) {
-        let class = self.class(place.segment);
-        let blocks = &mut self.segments[place.segment];
-        let Some(block) = blocks.get(&place.offset).copied().filter(|b| !b.is_free) else { return };
+    pub fn give_back(&mut self, location: Location) {
+        let class = self.class(location.segment);
+        let blocks = &mut self.segments[location.segment];
+        let Some(block) = blocks.get(&location.offset).copied().filter(|b| !b.is_free) else { return };
         self.used.allocated -= block.bytes;
-        let (mut offset, mut bytes) = (place.offset, block.bytes);
+        let (mut offset, mut bytes) = (location.offset, block.bytes);
         let after = offset + bytes;
         if let Some(next) = blocks.get(&after).copied().filter(|b| b.is_free) {
             blocks.remove(&after);
-            self.free[class].remove(&(next.bytes, place.segment, after));
+            self.free[class].remove(&(next.bytes, location.segment, after));
             bytes += next.bytes;
         }
         if let Some((&before, &previous)) = blocks.range(..offset).next_back().filter(|(_, b)| b.is_free) {
             blocks.remove(&offset);
-            self.free[class].remove(&(previous.bytes, place.segment, before));
+            self.free[class].remove(&(previous.bytes, location.segment, before));
             (offset, bytes) = (before, bytes + previous.bytes);
         }
         blocks.insert(offset, PoolBlock { bytes, is_free: true });
-        self.free[class].insert((bytes, place.segment, offset));
+        self.free[class].insert((bytes, location.segment, offset));
     }
 
     /// Removes the segments that contain no arrays, and returns their indices.

@@ -56,13 +56,13 @@ pub(in crate::guide) fn ternary(work: &PairWork) -> Vec<f32> {
 }
 
 /// Splits the input into images and weights.
-fn parts(x: &[f32], batch: usize) -> (&[f32], &[f32]) {
+fn split_input(x: &[f32], batch: usize) -> (&[f32], &[f32]) {
     x.split_at(geometry(batch).input_len())
 }
 
 /// Computes y `[batch][height][width][filters]` directly from the definition. All sums are exact.
 pub(in crate::guide) fn want(x: &[f32], work: &PairWork, _: u64) -> Vec<f64> {
-    let (x, weight) = parts(x, work.n as usize);
+    let (x, weight) = split_input(x, work.n as usize);
     let pixels = work.n as usize * EDGE * EDGE;
     let filters = |pixel: usize| {
         let mut y = [0.0f32; CHANNELS];
@@ -113,7 +113,7 @@ fn channels_last(values: &[f32], n: usize, pixels: usize) -> Vec<f32> {
 /// Returns the images and the weights in a given layout.
 fn arranged(arrays: &Arrays, layout: Layout) -> [Vec<f32>; 2] {
     let batch = arrays.work.n as usize;
-    let (x, weight) = parts(&arrays.x, batch);
+    let (x, weight) = split_input(&arrays.x, batch);
     match layout {
         Layout::Nhwc => [x.to_vec(), weight.to_vec()],
         Layout::Nchw => [channels_first(x, batch, EDGE * EDGE), channels_first(weight, CHANNELS, 9)],
@@ -196,7 +196,7 @@ mod tests {
     fn the_reference_is_the_definition() {
         let work = work(2);
         let all = ternary(&work);
-        let (x, weight) = parts(&all, 2);
+        let (x, weight) = split_input(&all, 2);
         let wide = |v: &[f32]| v.iter().map(|v| f64::from(*v)).collect::<Vec<_>>();
         assert_eq!(want(&all, &work, 2), reference::conv2d(&geometry(2), &wide(x), &wide(weight), None));
         let there = channels_first(x, 2, EDGE * EDGE);

@@ -138,7 +138,7 @@ pub(super) static MEMORY_LATENCY: Pair = Pair {
 };
 
 /// Returns the index of a pseudo-random word, as in `guide/gather.cu`.
-fn place(k: usize, words: usize) -> usize {
+fn word_index(k: usize, words: usize) -> usize {
     let h = (k as u32).wrapping_mul(0x9e37_79b1);
     ((h ^ h >> 15).wrapping_mul(0x85eb_ca6b)) as usize & (words - 1)
 }
@@ -163,7 +163,7 @@ pub(super) static GATHER: Pair = Pair {
     },
     input: |work| made(work, small),
     want: |x, work, _| {
-        let sum = |i: usize| (0..8).map(|j| f64::from(x[place(8 * i + j, x.len())])).sum();
+        let sum = |i: usize| (0..8).map(|j| f64::from(x[word_index(8 * i + j, x.len())])).sum();
         collect(work.outputs as usize, &sum)
     },
     tolerance: 0.0,
@@ -177,7 +177,7 @@ pub(super) static GATHER: Pair = Pair {
         kernel("04_eight_loads", "Eight", "Eight wait together.", || kernels::gather(8), eighth),
         cpu("cpu_1_thread", "CPU, one thread", "Its core looks ahead by itself.", |x, y, _, _| {
             for (i, y) in y.iter_mut().enumerate() {
-                *y = (0..8).map(|j| x[place(8 * i + j, x.len())]).sum();
+                *y = (0..8).map(|j| x[word_index(8 * i + j, x.len())]).sum();
             }
         }),
     ],

@@ -139,7 +139,7 @@ pub(super) fn descend(
     args.extend([loss_partial as &dyn KernelArg, &barrier.words, &barrier.control, &barrier.blocks, &barrier.limit_ns]);
     // SAFETY: the arguments match `descend(x, y, n, epochs, log_every, learning_rate, inverse_n, weights, losses, loss_partial, words, control, blocks,
     // limit_ns)`. `losses` has an element per logged epoch, `loss_partial` has one per block for each of these, and `words` has the slots of all blocks.
-    // `place` chose the shared memory and registers for this n and this grid.
+    // `choose_placement` chose the shared memory and registers for this n and this grid.
     unsafe { kernel.launch_with(&state.stream, shape, COOPERATIVE, &args) }
 }
 
@@ -148,7 +148,7 @@ pub(super) fn descend_in_cluster(state: &DescentState<'_>, kernel: &Kernel, shap
     let common = Common::from_state(state);
     let options = LaunchOptions { cluster: Some(shape.grid[0]), ..LaunchOptions::default() };
     // SAFETY: the arguments match `descend_in_cluster(x, y, n, epochs, log_every, learning_rate, inverse_n, weights, losses)`. `losses` has an element per
-    // logged epoch, `place` chose the shared memory and registers for this n, and the grid is one cluster of the size that the kernel was compiled for.
+    // logged epoch, `choose_placement` chose the shared memory and registers for this n, and the grid is one cluster of the size that the kernel was compiled for.
     unsafe { kernel.launch_with(&state.stream, shape, options, &common.args(state)) }
 }
 

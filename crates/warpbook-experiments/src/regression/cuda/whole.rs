@@ -4,7 +4,8 @@ use super::{Descent, DescentState, DevicePoints, Settings, choose_tile, launch};
 use warpbook_device::{Buffer, CudaDevice, Kernel};
 use warpbook_kernels::Launch;
 use warpbook_kernels::regression::{
-    self, CLUSTER_BLOCKS, LOG_EVERY, Placement, Residency, Room, multivariate_points_at_once, multivariate_split, place,
+    self, CLUSTER_BLOCKS, LOG_EVERY, Placement, Residency, Room, choose_placement, multivariate_points_at_once,
+    multivariate_split,
 };
 use warpbook_lab::{Error, Result};
 use warpbook_record::{Define, KernelSpec, KernelStats, Rung, Tile};
@@ -125,7 +126,7 @@ impl Maker<'_> {
         // fits.
         let sizes = if has_clusters { vec![CLUSTER_BLOCKS, 8] } else { Vec::new() };
         for blocks in sizes {
-            let (placement, sentence) = place(train, room(blocks));
+            let (placement, sentence) = choose_placement(train, room(blocks));
             let Placement::Cluster(r) = placement else { break };
             let spec = cluster.clone().define("BLOCKS", i64::from(blocks));
             let mut kernel = of_groups(&spec, &r)?;
@@ -135,7 +136,7 @@ impl Maker<'_> {
                 return Ok((DescentPlan::Cluster { kernel, shape }, Placement::Cluster(r), sentence));
             }
         }
-        let (placement, sentence) = place(train, room(0));
+        let (placement, sentence) = choose_placement(train, room(0));
         let plan = match &placement {
             Placement::Grid(r) => self.grid(of_groups(grid, r)?, Some(*r)),
             _ => self.grid(self.load(persistent)?, None),
@@ -195,7 +196,7 @@ impl<'a> WholeDescent<'a> {
                 (placement, choice) = (Some(chosen), Some(why));
                 plan
             }
-            _ => return Err(Error::Setting(format!("{} has not the kernels of its plan", rung.id))),
+            _ => return Err(Error::Setting(format!("{} does not have the kernels that its plan needs.", rung.id))),
         };
         Ok(Self { state, rung: rung.id.to_string(), plan, choice, placement })
     }

@@ -3,13 +3,17 @@
 use crate::exercise::case::{Case, Role, Values};
 use warpbook_emulator::{Argument, Cause, Fault, Gpu, Kernel, Launch, Module, Order, Refusal, Touched, Verdict};
 
-/// Number of warp instructions after which a launch is assumed to loop forever.
+/// Number of thread instructions that a verdict may take, in all launches together.
+pub(super) const MOST_THREAD_STEPS: u64 = 10_000_000;
+/// Number of warp instructions after which a launch is assumed to loop forever, even if few of its threads are active.
 const BUDGET: u64 = 1_000_000;
 
 /// An emulated GPU with a kernel. Its module variables keep their values from launch to launch.
 pub(super) struct Machine {
     gpu: Gpu,
     kernel: Kernel,
+    /// Number of thread instructions that are left for further launches.
+    pub(super) left: u64,
 }
 
 /// The reason why a kernel cannot be launched.
@@ -41,10 +45,10 @@ impl Machine {
         let mut gpu = Gpu::new();
         let loaded = gpu.load(&module).map_err(Unusable::TooLarge)?;
         let kernel = loaded.kernel(entry).map_err(|refusal| Unusable::Refused(Box::new(refusal)))?;
-        Ok(Self { gpu, kernel })
+        Ok(Self { gpu, kernel, left: MOST_THREAD_STEPS })
     }
 
-    /// Runs a case with all checks enabled. Every array is new, so nothing remains from an earlier launch. Outputs are NaN and marked as unwritten, and there
+    /// Runs a case with all checks enabled. A launch that takes more instructions than are left is assumed to loop forever. Every array is new, so nothing remains from an earlier launch. Outputs are NaN and marked as unwritten, and there
     /// are red zones between arrays.
     pub(super) fn run(&mut self, case: &Case, order: Order) -> Result<Ran, Fault> {
         let mut addresses = Vec::new();
@@ -86,9 +90,11 @@ impl Machine {
             dynamic_shared: case.dynamic_shared_bytes().into(),
             order,
             budget: BUDGET,
+            thread_budget: self.left,
             ..Launch::new(1, 1)
         };
         let (verdict, touched) = self.gpu.launch_recorded(&kernel, &launch, &values, &buffers)?;
+        self.left -= verdict.report.thread_steps;
         let mut touched = touched.into_iter();
         let touched = addresses.iter().map(|address| address.and_then(|_| touched.next())).collect();
         let mut after = Vec::new();

@@ -22,7 +22,7 @@ use super::definition::KernelTask;
 use super::draw::Draw;
 use super::picture::Picture;
 use super::targets::{Bound, Costs, Target};
-use machine::{Machine, Ran, Unusable, is_about_parameters};
+use machine::{MOST_THREAD_STEPS, Machine, Ran, Unusable, is_about_parameters};
 use warpbook_device::recorded_verdict;
 use warpbook_emulator::{Cause, Fault, Order};
 use warpbook_record::{Emulated, Finding, TargetCount};
@@ -77,7 +77,7 @@ pub(super) struct Judged {
     pub(super) emulated: Emulated,
     pub(super) printed: String,
     pub(super) picture: Option<Picture>,
-    /// Number of thread instructions in all launches together.
+    /// Number of thread instructions in all launches that ended.
     pub(super) thread_steps: u64,
 }
 
@@ -107,13 +107,13 @@ pub(super) fn judge(task: &KernelTask, ptx: &str, seed: u64) -> Judged {
                 Ok(ran) => ran,
                 Err(fault) => return of_fault(task, case, &fault, judged),
             };
-            judged.thread_steps += ran.verdict.report.thread_steps;
+            judged.thread_steps = MOST_THREAD_STEPS - machine.left;
             if judged.printed.is_empty() {
                 judged.printed.clone_from(&ran.verdict.report.printed);
             }
             if let Some(wrong) = first_wrong(case, &ran) {
                 let is_new = at == 0 && first.is_none();
-                let is_later = !is_new && is_right_alone(ptx, task, case, order);
+                let is_later = !is_new && is_right_alone(ptx, task, case, (order, machine.left));
                 return of_wrong(task, &wrong, &ran, (at, is_later), judged);
             }
             if let Some(name) = changed_input(case, &ran) {
@@ -172,7 +172,7 @@ fn of_fault(task: &KernelTask, case: &Case, fault: &Fault, judged: Judged) -> Ju
         None => LikelyCause::new((id, usual_meaning(&fault.cause))),
     };
     // For an inlined function, report the line that calls it.
-    let place = fault.place.as_ref().map(|at| at.inlined_at.clone().unwrap_or_else(|| (at.file.clone(), at.line)));
+    let place = fault.position.as_ref().map(|at| at.inlined_at.clone().unwrap_or_else(|| (at.file.clone(), at.line)));
     let (file, line) = place.map(|(file, line)| (file.to_string(), line)).unzip();
     let finding = Some(Finding { cause: id.into(), message: fault.to_string(), file, line });
     let emulated = Emulated { finding, ..judged.emulated };
@@ -209,9 +209,12 @@ fn first_wrong<'a>(case: &'a Case, ran: &Ran) -> Option<Wrong<'a>> {
     })
 }
 
-/// Returns true if a launch is right on a GPU that has run nothing before.
-fn is_right_alone(ptx: &str, task: &KernelTask, case: &Case, order: Order) -> bool {
-    let ran = Machine::new(ptx, task.entry).ok().and_then(|mut machine| machine.run(case, order).ok());
+/// Returns true if a launch is right on a GPU that has run nothing before, within the thread instructions that are left.
+fn is_right_alone(ptx: &str, task: &KernelTask, case: &Case, (order, left): (Order, u64)) -> bool {
+    let ran = Machine::new(ptx, task.entry).ok().and_then(|mut machine| {
+        machine.left = left;
+        machine.run(case, order).ok()
+    });
     ran.is_some_and(|ran| first_wrong(case, &ran).is_none())
 }
 
@@ -238,13 +241,13 @@ fn of_wrong(task: &KernelTask, wrong: &Wrong, ran: &Ran, (at, is_later): (u32, b
 }
 
 /// Returns the index of an argument by its name.
-fn place(case: &Case, array: &str) -> Option<usize> {
+fn argument_index(case: &Case, array: &str) -> Option<usize> {
     case.arguments().iter().position(|argument| argument.name == array)
 }
 
 fn wrong_element(wrong: &Wrong, ran: &Ran) -> WrongElement {
     let index = wrong.first();
-    let at = place(wrong.case, wrong.array);
+    let at = argument_index(wrong.case, wrong.array);
     let after = at.and_then(|at| ran.after[at].as_ref());
     let expected = wrong.case.argument(wrong.array).and_then(Role::expected);
     let touched = at.and_then(|at| ran.touched[at].as_ref());
@@ -275,7 +278,7 @@ fn output(case: &Case) -> Option<&'static str> {
 }
 
 fn picture(case: &Case, ran: &Ran, array: &str) -> Option<Picture> {
-    let at = place(case, array)?;
+    let at = argument_index(case, array)?;
     let (expected, tolerance) = case.arguments()[at].role.expected()?;
     let (after, expected) = (ran.after[at].as_ref()?.numbers(), expected.numbers());
     let is_right = after.iter().zip(&expected).map(|(got, expected)| tolerance.holds(*got, *expected)).collect();

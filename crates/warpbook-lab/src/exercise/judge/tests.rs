@@ -123,6 +123,19 @@ fn a_right_kernel_is_on_target_and_its_progress_is_kept() {
 }
 
 #[test]
+fn an_endless_loop_ends_with_the_instructions_that_a_verdict_may_take() {
+    let folder = folder();
+    let body = "volatile float v = x[0];\nwhile (v != -1e9f) v = v + 0;\ny[threadIdx.x] = v;";
+    let tried = open(folder.path(), SCALE).try_source(&kernel(body)).unwrap();
+    assert_eq!(tried.cause_id(), Some("endless"), "{}", tried.line());
+    assert!(tried.sentence.contains("has not ended after 10000000 instructions of its threads."), "{}", tried.line());
+    // With one active lane, the instructions of warps run out first.
+    let tried =
+        open(folder.path(), SCALE).try_source(&kernel(&body.replace("while", "if (threadIdx.x == 0) while"))).unwrap();
+    assert!(tried.sentence.contains("has not ended after 1000000 instructions of its warps."), "{}", tried.line());
+}
+
+#[test]
 fn wrong_code_cannot_pass_and_gets_its_cause() {
     let folder = folder();
     let exercise = open(folder.path(), SCALE);

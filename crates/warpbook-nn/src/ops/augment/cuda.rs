@@ -95,7 +95,7 @@ impl Gather {
 
     /// Sets the position of the first image if only a part of a batch is gathered, because images draw random numbers by position.
     #[must_use]
-    pub fn from_place(self, first: u32) -> Self {
+    pub fn from_sample(self, first: u32) -> Self {
         Self { first, ..self }
     }
 

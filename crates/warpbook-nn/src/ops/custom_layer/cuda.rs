@@ -62,7 +62,7 @@ impl OwnKernels {
     /// Compiles and loads both kernels.
     ///
     /// # Errors
-    /// The same errors as [`compile`]; also if the device reports an error.
+    /// Returns the errors of [`compile`], and an error if the device reports an error.
     pub fn new(device: &CudaDevice, layer: &OwnLayer, input: Shape, layout: Layout, dtype: Dtype) -> Result<Self> {
         let sizes = OwnSizes::new(layer, input, 1, layout);
         let [forward, backward] = specs(layer, &sizes, dtype);
@@ -106,7 +106,7 @@ impl OwnKernels {
     }
 
     /// Prepares the sums of the gradients for a batch, with a separate array for each parameter: the blocks' shares `[rows][elements]`, with
-    /// the rows that [`OwnSizes::rows`] gives, and `totals`, the gradients. With one row the kernels write the gradients themselves, and
+    /// the rows that [`OwnSizes::gradient_blocks`] gives, and `totals`, the gradients. With one row the kernels write the gradients themselves, and
     /// `shares` is not used.
     ///
     /// # Errors
@@ -119,7 +119,7 @@ impl OwnKernels {
         totals: Vec<Slice<f32>>,
     ) -> Result<Gradients> {
         let word = |v: usize| Check(OP).word("number of blocks or of parameters", v);
-        let rows = word(self.sizes(batch).rows(&self.layer))?;
+        let rows = word(self.sizes(batch).gradient_blocks(&self.layer))?;
         if rows == 1 {
             return Ok(Gradients::written(totals));
         }
@@ -177,7 +177,7 @@ impl OwnKernels {
     /// Queues dx and the gradients of the parameters.
     ///
     /// # Errors
-    /// The same errors as [`OwnKernels::forward`].
+    /// Returns the errors of [`OwnKernels::forward`].
     pub fn backward(&self, stream: &Stream, batch: usize, with: &Backward<'_>) -> Result<()> {
         let Backward { x, y, dy, parameters, dx, gradients } = with;
         let sizes = self.sizes(batch);
@@ -186,7 +186,7 @@ impl OwnKernels {
             .arrays(self.dtype, &[("x", x, inputs), ("y", y, outputs), ("dy", dy, outputs), ("dx", dx, inputs)])?;
         self.check_parameters(parameters)?;
         self.check_parameters(&gradients.totals)?;
-        let rows = sizes.rows(&self.layer);
+        let rows = sizes.gradient_blocks(&self.layer);
         for (share, p) in gradients.shares.iter().zip(self.layer.parameters()) {
             Check(OP).lengths(&[("the shares of a gradient", share.len(), &[rows, p.len()])])?;
         }

@@ -60,7 +60,7 @@ impl OwnSizes {
     /// Returns the number of blocks of a backward pass that each write a share of the parameters' gradients, which is also the number of rows of
     /// those arrays; 1 if there is nothing to add.
     #[must_use]
-    pub fn rows(&self, layer: &OwnLayer) -> usize {
+    pub fn gradient_blocks(&self, layer: &OwnLayer) -> usize {
         match layer.0.blocks {
             Blocks::PerElement => self.inputs().div_ceil(layer.0.threads.max(1) as usize),
             Blocks::PerSample => self.batch,
@@ -71,18 +71,18 @@ impl OwnSizes {
     /// Returns the range of each parameter's rows in one f32 array that holds all of them, starting at multiples of 64 elements, and the array's
     /// length. Empty if the kernels write the gradients themselves.
     pub(crate) fn shares(&self, layer: &OwnLayer) -> (Vec<std::ops::Range<usize>>, usize) {
-        let rows = self.rows(layer);
+        let rows = self.gradient_blocks(layer);
         let mut end = 0usize;
         if rows == 1 {
             return (Vec::new(), 0);
         }
-        let place = |p: &super::OwnParameter| {
+        let range = |p: &super::OwnParameter| {
             let first = end.next_multiple_of(64);
             end = first + rows.saturating_mul(p.len());
             first..end
         };
-        let places = layer.parameters().iter().map(place).collect();
-        (places, end)
+        let ranges = layer.parameters().iter().map(range).collect();
+        (ranges, end)
     }
 }
 
@@ -109,6 +109,9 @@ mod tests {
         let by_sample = layer.clone().one_block_a_sample();
         assert_eq!(sizes(&by_sample).shares(&by_sample), (vec![0..21, 64..71], 71));
         let by_channel = layer.one_block_a_channel();
-        assert_eq!((sizes(&by_channel).rows(&by_channel), sizes(&by_channel).shares(&by_channel)), (1, (vec![], 0)));
+        assert_eq!(
+            (sizes(&by_channel).gradient_blocks(&by_channel), sizes(&by_channel).shares(&by_channel)),
+            (1, (vec![], 0))
+        );
     }
 }

@@ -188,5 +188,5 @@ impl Norm {
 
 /// Returns the number of blocks of the first level over `n` gradients.
 pub(super) fn blocks(kernel: &Kernel, n: usize) -> usize {
-    warpbook_kernels::nn::parts(kernel.tile(), n as u64) as usize
+    warpbook_kernels::nn::norm_blocks(kernel.tile(), n as u64) as usize
 }

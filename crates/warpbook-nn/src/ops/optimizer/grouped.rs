@@ -55,9 +55,10 @@ impl GroupedUpdate {
         optimizer.check()?;
         let (check, rules) = (Check(OP), grouped.rules.len());
         check.value("the number of rules", rules, (1..=MOST).contains(&rules), "1 to 64")?;
-        check.value("the number of places", places.len(), places.len() == grouped.of.len(), "as many as parameters")?;
+        let parameters = grouped.rule_of_parameter.len();
+        check.value("the number of places", places.len(), places.len() == parameters, "as many as parameters")?;
         let of_rule = |rule: usize| {
-            let its = places.iter().zip(&grouped.of).filter(move |(_, its_rule)| **its_rule == Some(rule));
+            let its = places.iter().zip(&grouped.rule_of_parameter).filter(move |(_, its)| **its == Some(rule));
             its.map(|(place, _)| place.clone()).collect::<Vec<FilterPlace>>()
         };
         let mut cells = vec![NO_GROUP; n.div_ceil(CELL)];

@@ -79,7 +79,7 @@ pub struct Grouped {
     /// Rules; the first applies to the parameters that no group names.
     pub rules: Vec<Rule>,
     /// Index of each parameter's rule; `None` if the parameter is not trained or is frozen.
-    pub of: Vec<Option<usize>>,
+    pub rule_of_parameter: Vec<Option<usize>>,
 }
 
 impl Grouped {
@@ -122,7 +122,7 @@ impl Grouped {
                 check.value("a parameter of Muon", &wrong.name, false, allowed)?;
             }
         }
-        Ok(Some(Self { rules, of: rule_of }))
+        Ok(Some(Self { rules, rule_of_parameter: rule_of }))
     }
 
     /// Returns the number of operations at the start of the network whose trained parameters all have rates that stay 0 from this schedule time on; 0 if
@@ -131,7 +131,7 @@ impl Grouped {
     #[must_use]
     pub fn settled(&self, network: &Network, time: u64) -> usize {
         let is_over = |rule: &Rule| rule.muon.is_none() && rule.schedule.is_some_and(|s| s.is_over(time));
-        let rule_of = |param: &usize| self.of[*param].map(|at| &self.rules[at]);
+        let rule_of = |param: &usize| self.rule_of_parameter[*param].map(|at| &self.rules[at]);
         let is_settled = |node: &&Node| node.params.iter().filter_map(rule_of).all(is_over);
         let settled = network.nodes().iter().take_while(is_settled).count();
         let had_rules = |node: &Node| node.params.iter().any(|param| rule_of(param).is_some());
@@ -217,7 +217,7 @@ mod tests {
         let biases = Group { rate: 2.0, weight_decay: Some(0.0), ..Group::new("*.bias") };
         let n = network();
         let g = Grouped::new(&n, &sgd(), &[muon, biases]).unwrap().unwrap();
-        let rule_of = |name: &str| g.of[n.params().iter().position(|p| p.name == name).unwrap()];
+        let rule_of = |name: &str| g.rule_of_parameter[n.params().iter().position(|p| p.name == name).unwrap()];
         let found = [
             "whiten.weight",
             "whiten.bias",

@@ -220,7 +220,7 @@ mod tests {
         for (n, expect) in
             [(0, 0), (1, 1), (4096, 1), (4097, 2), (4_194_304, 1024), (16_777_217, 4096), (50_331_648, 4096)]
         {
-            assert_eq!(nn::parts(&last.tiles[0], n), expect, "{n}");
+            assert_eq!(nn::norm_blocks(&last.tiles[0], n), expect, "{n}");
         }
     }
 }

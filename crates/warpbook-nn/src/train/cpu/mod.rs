@@ -299,7 +299,7 @@ impl CpuEngine {
     /// Computes the loss of the last forward pass, without a backward pass.
     ///
     /// # Errors
-    /// The same errors as [`CpuEngine::backward`].
+    /// Returns the errors of [`CpuEngine::backward`].
     pub fn loss(&self, loss: Loss, target: Target<'_>, n: usize) -> Result<MeanLoss, TrainError> {
         loss.evaluate(self.outputs(n), target, None)
     }
@@ -408,7 +408,7 @@ impl CpuEngine {
     /// # Errors
     /// If a setting is out of range, or there are fewer rates than rules.
     pub fn update_groups(&mut self, grouped: &Grouped, rates: &[f64], step: u64) -> Result<(), TrainError> {
-        for (id, rule) in grouped.of.iter().enumerate() {
+        for (id, rule) in grouped.rule_of_parameter.iter().enumerate() {
             let Some((rule, rate)) = rule.and_then(|rule| grouped.rules.get(rule).zip(rates.get(rule))) else {
                 continue;
             };

@@ -237,7 +237,7 @@ impl CpuTraining {
         shard: Option<&Shard>,
     ) -> Result<Result<MeanLoss, Broken>, TrainError> {
         let trace = self.ranks.as_ref().map(|(ranks, _)| ranks.trace().clone()).unwrap_or_default();
-        let parts = self.recipe.parts(indices.len());
+        let parts = self.recipe.micro_batches(indices.len());
         let (first, counts) = shard.map_or((0, true), |s| (s.first, s.len > 0));
         let scale = shard.map_or(1.0, Shard::weight);
         if let Some((_, exchange)) = &mut self.ranks {

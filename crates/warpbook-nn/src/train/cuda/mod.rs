@@ -73,7 +73,7 @@ pub(crate) struct CudaTraining {
     step_batch: usize,
     batch: usize,
     /// For a replica, the position of a step's first sample in the global batch.
-    place: usize,
+    first_sample: usize,
     fusion: FusionPlan,
     memory: Memory,
     params: Params,
@@ -157,7 +157,7 @@ impl CudaTraining {
             options,
             step_batch,
             batch,
-            place: 0,
+            first_sample: 0,
             fusion,
             memory,
             params,
@@ -277,8 +277,8 @@ impl CudaTraining {
             params: &self.params,
             kernels: &self.layers,
         };
-        let place = shard.map_or(self.place, |shard| shard.first);
-        let step = StepParts { recipe: &self.recipe, control: &self.control, kernels: &self.kernels, place };
+        let first_sample = shard.map_or(self.first_sample, |shard| shard.first);
+        let step = StepParts { recipe: &self.recipe, control: &self.control, kernels: &self.kernels, first_sample };
         let reductions = self.rank_step.as_ref().zip(shard).map_or_else(Vec::new, |(rank_step, shard)| {
             let mut all = rank_step.reductions();
             all.extend(rank_step.statistics(&self.params, shard));

@@ -21,7 +21,7 @@ pub(super) struct Params {
     network: Network,
     arrangement: Arrangement,
     /// Range of each parameter: in the arrays of trained parameters, or in `running`.
-    places: Vec<Range<usize>>,
+    ranges: Vec<Range<usize>>,
     pub weights: Slice<f32>,
     /// Gradients of the parameters before `rounded`.
     gradients: Slice<f32>,
@@ -101,7 +101,7 @@ impl Params {
         let halves = is_half(dtype);
         let is_rounded = rounded_params(network, halves);
         let (mut exact, mut last, mut others) = (0, 0, 0);
-        let place = |(spec, rounded): (&ParamSpec, &bool)| {
+        let range = |(spec, rounded): (&ParamSpec, &bool)| {
             let end = match (spec.role.is_trained(), *rounded) {
                 (true, false) => &mut exact,
                 (true, true) => &mut last,
@@ -111,9 +111,9 @@ impl Params {
             *end = (first + spec.len()).next_multiple_of(ALIGNMENT);
             first..first + spec.len()
         };
-        let mut places: Vec<Range<usize>> = network.params().iter().zip(&is_rounded).map(place).collect();
-        for (place, _) in places.iter_mut().zip(&is_rounded).filter(|(_, rounded)| **rounded) {
-            *place = place.start + exact..place.end + exact;
+        let mut ranges: Vec<Range<usize>> = network.params().iter().zip(&is_rounded).map(range).collect();
+        for (range, _) in ranges.iter_mut().zip(&is_rounded).filter(|(_, rounded)| **rounded) {
+            *range = range.start + exact..range.end + exact;
         }
         let trained = exact + last;
         let zeros = |len: usize| Ok::<_, TrainError>(device.zeros::<f32>(len)?.range(..));
@@ -125,7 +125,7 @@ impl Params {
         Ok(Self {
             network: network.clone(),
             arrangement,
-            places,
+            ranges,
             weights: zeros(trained)?,
             gradients: match ranks {
                 Some(ranks) => ranks.zeros(exact_gradients, JOIN)?.range(..),
@@ -144,15 +144,15 @@ impl Params {
     /// Returns the range of each parameter in the array of its kind, and its number of rows.
     pub fn filter_places(&self) -> Vec<FilterPlace> {
         let filter_place = |(at, spec): (&Range<usize>, &ParamSpec)| FilterPlace { at: at.clone(), out: spec.shape[0] };
-        self.places.iter().zip(self.network.params()).map(filter_place).collect()
+        self.ranges.iter().zip(self.network.params()).map(filter_place).collect()
     }
 
     /// Returns a weight in the type that products read.
     pub fn operand(&self, id: ParamId) -> DeviceArray {
-        let place = self.places[id].clone();
+        let range = self.ranges[id].clone();
         match &self.copy {
-            Some(copy) => DeviceArray::from(copy).range(place),
-            None => (&self.weights.range(place)).into(),
+            Some(copy) => DeviceArray::from(copy).range(range),
+            None => (&self.weights.range(range)).into(),
         }
     }
 
@@ -164,35 +164,35 @@ impl Params {
     /// Returns the values of a parameter in f32.
     pub fn master(&self, id: ParamId) -> Slice<f32> {
         let array = if self.network.params()[id].role.is_trained() { &self.weights } else { &self.statistics.running };
-        array.range(self.places[id].clone())
+        array.range(self.ranges[id].clone())
     }
 
     /// Returns the gradient of a trained parameter, except for a linear layer's weight.
     pub fn gradient(&self, id: ParamId) -> Slice<f32> {
-        self.gradients.range(self.places[id].clone())
+        self.gradients.range(self.ranges[id].clone())
     }
 
     /// Returns the number of bytes per value of each parameter's gradient.
     pub fn gradient_bytes(&self) -> Vec<usize> {
         let half = self.rounded.as_ref().map_or(4, |_| 2);
-        let is_half = |place: &Range<usize>| self.rounded.is_some() && place.start >= self.gradients.len();
-        let bytes_of = |(place, spec): (&Range<usize>, &ParamSpec)| {
-            if spec.role.is_trained() && is_half(place) { half } else { 4 }
+        let is_half = |range: &Range<usize>| self.rounded.is_some() && range.start >= self.gradients.len();
+        let bytes_of = |(range, spec): (&Range<usize>, &ParamSpec)| {
+            if spec.role.is_trained() && is_half(range) { half } else { 4 }
         };
-        self.places.iter().zip(self.network.params()).map(bytes_of).collect()
+        self.ranges.iter().zip(self.network.params()).map(bytes_of).collect()
     }
 
     /// Returns the range of a parameter in the array of its kind; trained parameters with half-precision gradients follow the others.
-    pub fn place(&self, id: ParamId) -> Range<usize> {
-        self.places[id].clone()
+    pub fn range(&self, id: ParamId) -> Range<usize> {
+        self.ranges[id].clone()
     }
 
     /// Returns the gradient of any trained parameter.
     pub fn gradient_array(&self, id: ParamId) -> DeviceArray {
-        let (place, split) = (self.places[id].clone(), self.gradients.len());
+        let (range, split) = (self.ranges[id].clone(), self.gradients.len());
         match &self.rounded {
-            Some(rounded) if place.start >= split => {
-                DeviceArray::from(rounded).range(place.start - split..place.end - split)
+            Some(rounded) if range.start >= split => {
+                DeviceArray::from(rounded).range(range.start - split..range.end - split)
             }
             _ => (&self.gradient(id)).into(),
         }
@@ -244,8 +244,8 @@ impl Params {
     fn packed(&self, weights: &Weights, trained: bool) -> Vec<f32> {
         let mut packed = vec![0.0; if trained { self.weights.len() } else { self.statistics.running.len() }];
         for (id, spec) in self.network.params().iter().enumerate().filter(|(_, s)| s.role.is_trained() == trained) {
-            debug_assert_eq!(spec.len(), self.places[id].len());
-            packed[self.places[id].clone()].copy_from_slice(&self.arrangement.store(id, &weights.values()[id]));
+            debug_assert_eq!(spec.len(), self.ranges[id].len());
+            packed[self.ranges[id].clone()].copy_from_slice(&self.arrangement.store(id, &weights.values()[id]));
         }
         packed
     }
@@ -265,7 +265,7 @@ impl Params {
     fn unpacked(&self, trained: &[f32], running: &[f32]) -> Result<Weights, TrainError> {
         let loaded = |(id, spec): (usize, &ParamSpec)| {
             let from = if spec.role.is_trained() { trained } else { running };
-            self.arrangement.load(id, &from[self.places[id].clone()])
+            self.arrangement.load(id, &from[self.ranges[id].clone()])
         };
         Ok(Weights::new(&self.network, self.network.params().iter().enumerate().map(loaded).collect())?)
     }

@@ -163,7 +163,7 @@ fn ready(params: &Params, buckets: &[Bucket]) -> Vec<Range<usize>> {
     let tail = if params.gradients().1.is_some() { params.gradients().0.len() } else { 0 };
     let mut end = params.weights.len();
     let begin_of =
-        |bucket: &Bucket| bucket.params.iter().map(|id| params.place(*id).start).filter(|at| *at >= tail).min();
+        |bucket: &Bucket| bucket.params.iter().map(|id| params.range(*id).start).filter(|at| *at >= tail).min();
     let [but_the_last @ .., _] = buckets else { return Vec::new() };
     let ready_range = |bucket| {
         let begin = begin_of(bucket).unwrap_or(end).min(end);
@@ -176,15 +176,15 @@ fn ready(params: &Params, buckets: &[Bucket]) -> Vec<Range<usize>> {
 fn arrays(params: &Params, bucket: &Bucket) -> Vec<DeviceArray> {
     let (exact, rounded) = params.gradients();
     let split = exact.len();
-    let mut places: Vec<Range<usize>> = bucket.params.iter().map(|id| params.place(*id)).collect();
-    places.sort_unstable_by_key(|place| place.start);
+    let mut ranges: Vec<Range<usize>> = bucket.params.iter().map(|id| params.range(*id)).collect();
+    ranges.sort_unstable_by_key(|range| range.start);
     let mut runs: Vec<Range<usize>> = Vec::new();
-    for place in places {
+    for range in ranges {
         match runs.last_mut() {
-            Some(run) if place.start == run.end.next_multiple_of(ALIGNMENT) && place.start != split => {
-                run.end = place.end
+            Some(run) if range.start == run.end.next_multiple_of(ALIGNMENT) && range.start != split => {
+                run.end = range.end
             }
-            _ => runs.push(place),
+            _ => runs.push(range),
         }
     }
     let exact: DeviceArray = (&exact).into();

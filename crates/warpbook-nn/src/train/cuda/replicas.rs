@@ -52,7 +52,7 @@ impl CudaReplicas {
             // A single thread launches passes; a graph of one device cannot copy from another one.
             let options = CudaOptions { graph: false, dependent: false, last_block: false, ..**options };
             let mut replica = CudaTraining::new(device, &options, recipe, shard.len, weights, None)?;
-            replica.place = shard.first;
+            replica.first_sample = shard.first;
             all.push(replica);
         }
         let gather =

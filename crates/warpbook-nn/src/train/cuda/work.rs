@@ -54,13 +54,13 @@ impl StepWork<'_> {
         self.elements(value) * self.element()
     }
 
-    fn place(&self, node: &Node) -> Option<usize> {
+    fn node_index(&self, node: &Node) -> Option<usize> {
         self.network().nodes().iter().position(|n| std::ptr::eq(n, node))
     }
 
     fn node_work(&self, node: &Node, pass: &str) -> Option<Work> {
         let (x, y) = (self.value(node.input), self.value(node.output));
-        let masked = self.place(node).is_some_and(|i| self.fusion.nodes[i].mask);
+        let masked = self.node_index(node).is_some_and(|i| self.fusion.nodes[i].mask);
         if matches!(node.op, Op::Conv2d(_) | Op::Linear { .. }) {
             return self.product_work(node, pass, masked);
         }
@@ -89,12 +89,12 @@ impl StepWork<'_> {
     fn product_work(&self, node: &Node, pass: &str, masked: bool) -> Option<Work> {
         let (x, y) = (self.value(node.input), self.value(node.output));
         // If the epilogue computes a maximum, it writes the maxima and their positions.
-        let (nodes, place) = (self.network().nodes(), self.place(node));
+        let (nodes, index) = (self.network().nodes(), self.node_index(node));
         let with_places = |pool: usize| self.value(nodes[pool].output) + self.elements(nodes[pool].output);
-        let written = place.and_then(|i| self.fusion.nodes[i].pool).map_or(y, with_places);
+        let written = index.and_then(|i| self.fusion.nodes[i].pool).map_or(y, with_places);
         // If the weight gradient expands the gradient of the maxima, it reads both arrays, and the mask in the maximum's output.
         let mask = |pool: usize| if self.fusion.nodes[pool].mask { self.value(nodes[pool].output) } else { 0 };
-        let dy = place.and_then(|i| self.fusion.unpooled(i)).map_or(y, |pool| with_places(pool) + mask(pool));
+        let dy = index.and_then(|i| self.fusion.unpooled(i)).map_or(y, |pool| with_places(pool) + mask(pool));
         let weight = self.network().params()[node.params[0]].len() as u64;
         let halves = self.element() < 4;
         let gradient = if rounded_params(self.network(), halves)[node.params[0]] { self.element() } else { 4 };

@@ -31,7 +31,7 @@ pub(in crate::train) struct Trace(Arc<Mutex<Option<Recording>>>);
 
 #[derive(Debug)]
 struct Recording {
-    /// The same moment on both clocks: durations come from the clock that never jumps.
+    /// A moment read on both clocks: durations come from the clock that never jumps.
     zero: (Instant, Duration),
     work: Vec<RankWork>,
 }

@@ -38,7 +38,7 @@ pub(super) type Limits = (Option<Duration>, Option<PathBuf>, Option<u64>);
 
 /// A training.
 ///
-/// The same recipe, data, weights and place give the same bits on every run, for any number of threads, and also after an interruption and
+/// Equal recipes, data, weights and places give the same bits on every run, for any number of threads, and also after an interruption and
 /// resumption from a checkpoint.
 #[derive(Debug)]
 pub struct Trainer {
@@ -84,8 +84,8 @@ impl Trainer {
     /// Creates a training on a device. On a GPU all memory is allocated now.
     ///
     /// # Errors
-    /// The same errors as [`Trainer::new`]; also if the network, the batch or the data do not fit into device memory: the message names the largest batch that
-    /// fits.
+    /// Returns the errors of [`Trainer::new`], and an error if the network, the batch or the data do not fit into device memory: the message names the
+    /// largest batch that fits.
     pub fn on<'a>(
         place: &Place,
         recipe: Recipe,
@@ -306,7 +306,7 @@ impl Trainer {
     /// Like [`Trainer::train`], but ends at this number of steps since the beginning, if the recipe has that many steps.
     ///
     /// # Errors
-    /// The same errors as [`Trainer::train`].
+    /// Returns the errors of [`Trainer::train`].
     pub fn train_until<'a>(
         &mut self,
         until: u64,
@@ -358,7 +358,7 @@ impl Trainer {
             let rates = rates.collect::<Result<Vec<f64>, _>>()?;
             let first = batch as usize * size;
             let indices = &order[first..(first + steps as usize * size).min(order.len())];
-            let (parts, shards) = self.parts(indices);
+            let (parts, shards) = self.shards(indices);
             let (indices, shards) = (parts.as_deref().unwrap_or(indices), &shards[..]);
             let batches =
                 Batches { set: train, indices, size: self.size(), learning_rates: &rates, step: self.step, shards };

@@ -16,7 +16,7 @@ impl Trainer {
     /// the checkpoint. The same number of ranks gives the same bits on every run.
     ///
     /// # Errors
-    /// The same errors as [`Trainer::on`]; also if recipes or data differ between ranks, or a rank is lost.
+    /// Returns the errors of [`Trainer::on`], and an error if recipes or data differ between ranks, or a rank is lost.
     pub fn on_ranks<'a>(
         place: &Place,
         recipe: Recipe,
@@ -107,7 +107,7 @@ impl Trainer {
     }
 
     /// Returns this rank's samples of global batches, and its part of each; `None` and empty without other ranks.
-    pub(super) fn parts(&self, indices: &[u32]) -> (Option<Vec<u32>>, Vec<Shard>) {
+    pub(super) fn shards(&self, indices: &[u32]) -> (Option<Vec<u32>>, Vec<Shard>) {
         let Some(ranks) = &self.ranks else { return (None, Vec::new()) };
         let (mut own, mut shards) = (Vec::new(), Vec::new());
         for batch in indices.chunks(self.recipe.batch) {

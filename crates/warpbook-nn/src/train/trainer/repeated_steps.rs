@@ -24,7 +24,7 @@ impl Trainer {
         let count = SLOTS * size;
         let indices: Vec<u32> = order[..order.len() / size * size].iter().cycle().copied().take(count).collect();
         let rates = vec![self.recipe.learning_rate; SLOTS];
-        let (parts, shards) = self.parts(&indices);
+        let (parts, shards) = self.shards(&indices);
         let (indices, size) = (parts.as_deref().unwrap_or(&indices), self.size());
         let batches = Batches { set, indices, size, learning_rates: &rates, step: self.step, shards: &shards };
         self.engine.prepare_steps(&batches)

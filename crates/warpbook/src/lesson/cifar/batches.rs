@@ -111,12 +111,20 @@ pub fn accuracy_by_batch(all: &[Swept]) -> std::result::Result<Chart, ChartError
         let trained = all.iter().filter(|s| s.scaled == scaled);
         Curve::new(name, trained.filter_map(|s| Some((s.batch as f64, 100.0 * s.accuracy?))))
     };
+    let best = all.iter().filter_map(|s| Some((s.accuracy?, s.batch))).max_by(|a, b| a.0.total_cmp(&b.0));
+    let title = best.map_or_else(String::new, |(most, at)| format!("A batch of {at} learns the most: {}", share(most)));
     draw().curves(
-        ["Accuracy by batch", "After the same number of epochs, on images that were held out"],
+        [&title, "After the same number of epochs, on images that were held out"],
         ("batch", Scale::Doubling),
         ("accuracy in %", Scale::Linear),
         &[line("same learning rate", false), line("scaled with the batch", true)],
     )
+}
+
+/// Returns the title of a chart of (batch size, images a second): it compares the last batch size with the first.
+pub(super) fn rate_title(points: &[(f64, f64)]) -> String {
+    let [(small, slow), .., (large, fast)] = points else { return "Rate by batch".into() };
+    format!("Training with batches of {large} is {} as fast as with batches of {small}", figures::times(fast / slow))
 }
 
 /// Draws the training images a second over the batch size.
@@ -124,9 +132,10 @@ pub fn accuracy_by_batch(all: &[Swept]) -> std::result::Result<Chart, ChartError
 /// # Errors
 /// If nothing was measured ([`ChartError::NothingToDraw`]).
 pub fn rate_by_batch(all: &[Swept]) -> std::result::Result<Chart, ChartError> {
-    let points = sizes(all).into_iter().filter_map(|batch| Some((batch as f64, rate_of(all, batch)?)));
+    let rate = |batch: usize| Some((batch as f64, rate_of(all, batch)?));
+    let points: Vec<(f64, f64)> = sizes(all).into_iter().filter_map(rate).collect();
     draw().curves(
-        ["Rate by batch", "Training images a second, evaluations not included"],
+        [&rate_title(&points), "Training images a second, evaluations not included"],
         ("batch", Scale::Doubling),
         ("images a second", Scale::Log),
         &[Curve::new("images a second", points)],

@@ -1,6 +1,8 @@
 //! A learner's guesses about a training on photographs, each as a sentence and as a line in a chart.
 
 use super::Swept;
+use super::batches::rate_title;
+use crate::figures;
 use crate::lesson::Guesses;
 use crate::prelude::nn::*;
 use crate::prelude::*;
@@ -50,12 +52,13 @@ pub fn rate_gain(all: &[Swept], guesses: &mut Guesses, guess: Option<f64>) -> Pa
         return Panel::column([&"Nothing was trained."]);
     };
     let what = format!("The rate at a batch of {} over the rate at a batch of {}", large.0, small.0);
+    let title = rate_title(&measured);
     let mut curves = vec![Curve::new("images a second", measured)];
     curves.extend(guess.map(|times| Curve::new("your guess", [small, (large.0, small.1 * times)])));
     Panel::column([
         &guesses.times(&what, guess, Some(large.1 / small.1)),
         &draw().curves(
-            ["Rate by batch", "Training images a second, evaluations not included"],
+            [&title, "Training images a second, evaluations not included"],
             ("batch", Scale::Doubling),
             ("images a second", Scale::Log),
             &curves,
@@ -81,12 +84,14 @@ pub fn latency_of_eight(
         measured.push((batch as f64, us));
     }
     let (one, eight) = (measured[0], measured[1]);
+    let ratio = eight.1 / one.1;
+    let title = format!("A batch of 8 takes {} as long as a single image", figures::times(ratio));
     let mut curves = vec![Curve::new("measured", measured)];
     curves.extend(guess.map(|times| Curve::new("your guess", [one, (eight.0, one.1 * times)])));
     Ok(Panel::column([
-        &guesses.times("A batch of 8 over a single image", guess, Some(eight.1 / one.1)),
+        &guesses.times("A batch of 8 over a single image", guess, Some(ratio)),
         &draw().curves(
-            ["Latency by batch", "Computed on the device, from bytes in host memory to outputs back in host memory"],
+            [&title, "Computed on the device, from bytes in host memory to outputs back in host memory"],
             ("batch", Scale::Doubling),
             ("µs", Scale::Log),
             &curves,
@@ -112,6 +117,8 @@ mod tests {
         let mut guesses = Guesses::new("");
         let page = rate_gain(&all, &mut guesses, Some(2.0)).page("");
         assert!(page.contains("over the rate at a batch of 32: 1.50 times. You guessed 2.00 times"), "{page}");
+        let text = rate_gain(&all, &mut guesses, None).text();
+        assert!(text.contains("Training with batches of 64 is 1.50× as fast as with batches of 32"), "{text}");
         assert!(page.contains("your guess"));
         assert!(!rate_gain(&all, &mut guesses, None).page("").contains("your guess"));
         assert!(rate_gain(&[], &mut guesses, None).text().contains("Nothing was trained"));

@@ -3,7 +3,7 @@
 use super::{Guesses, guess_in_words};
 use crate::figures;
 use crate::lesson::guide::{measured, published, record_of_an_h200};
-use crate::lesson::{at, title, valid};
+use crate::lesson::{at, quoted, title, valid};
 use crate::prelude::*;
 use warpbook_charts::{ChartError, Curve, Scale};
 use warpbook_record::{Answer, MemoryLevel};
@@ -89,12 +89,12 @@ pub fn pair(
 fn ratio(run: &Run, (slow, fast, size): (&str, &str, u64)) -> (Option<f64>, String) {
     let problem = run.problems().into_iter().find(|p| p.size() == size);
     let us = |id: &str| valid(run, id, problem?)?.median_us();
-    let title = |id: &str| run.rung(id).map_or_else(|| id.to_owned(), |rung| format!("“{}”", rung.title));
     match us(slow).zip(us(fast)) {
         Some((old, new)) => {
             let ratio = old / new;
             let (old, new, times) = (figures::time(old), figures::time(new), figures::times(ratio));
-            (Some(ratio), format!("{} takes {old}, {} takes {new}: {times} as fast.", title(slow), title(fast)))
+            let [slow, fast] = [slow, fast].map(|id| quoted(run, id));
+            (Some(ratio), format!("{slow} takes {old}, {fast} takes {new}: {times} as fast."))
         }
         None => (None, "they were not both measured at this size.".into()),
     }

@@ -4,7 +4,7 @@ mod published;
 
 pub use super::counted::latencies;
 use super::counted::{count, counted};
-use super::{Guesses, guessed};
+use super::{Guesses, guessed, quoted};
 use crate::figures;
 use crate::prelude::*;
 pub use published::of_a_gpu;
@@ -118,8 +118,8 @@ fn published_figure(run: &Run, (slow, fast, size): (&str, &str, u64)) -> Option<
     let problem = record.problems().into_iter().find(|p| p.size() == size)?;
     let median_us = |id: &str| record.measurement(id, problem).filter(|m| m.is_valid())?.median_us();
     let ratio = figures::times(median_us(slow)? / median_us(fast)?);
-    let titled = |id: &str| record.rung(id).map_or_else(|| id.to_owned(), |r| r.title.to_string());
-    Some(format!("Published, on an {device}: {} takes {ratio} as long as {}.", titled(slow), titled(fast)))
+    let [slow, fast] = [slow, fast].map(|id| quoted(&record, id));
+    Some(format!("Published, on an {device}: {slow} takes {ratio} as long as {fast}."))
 }
 
 /// Returns the ratio of the peak device memory of two rungs at a size; `None` if it was not counted.
@@ -355,7 +355,7 @@ mod tests {
         assert_eq!(published_figure(&elsewhere_measured, ("01_strided", "02_coalesced", 32)), None);
         elsewhere_measured.environment.device.name = "Another GPU".into();
         let figure = published_figure(&elsewhere_measured, ("01_strided", "02_coalesced", 32)).unwrap();
-        assert!(figure.starts_with("Published, on an NVIDIA H200: Strided takes "), "{figure}");
+        assert!(figure.starts_with("Published, on an NVIDIA H200: “Strided” takes "), "{figure}");
         assert_eq!(memory_ratio(&run, "cpu_lines_apart", "cpu_in_order", 32), None, "nobody counted");
         assert!(page.contains("With 32 words between neighbours") && page.contains("as fast as “"), "{page}");
         assert!(

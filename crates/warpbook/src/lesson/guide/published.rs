@@ -157,7 +157,7 @@ mod tests {
             "{text}"
         );
         assert!(
-            text.contains("On NVIDIA H200, One kind per warp is ") && text.contains("What the hardware counted"),
+            text.contains("On NVIDIA H200, “One kind per warp” is ") && text.contains("What the hardware counted"),
             "{text}"
         );
         assert!(!text.contains("not both measured"), "{text}");
@@ -174,7 +174,7 @@ mod tests {
         assert!(page.contains(&format!("On {cpu}, ")) && page.contains("on NVIDIA H200"), "{page}");
         // A question about rungs that need a GPU is answered from the published record.
         let page = guesses.pair(&run, ("02_shared_tile", "03_padded", 4096), 2.0).text();
-        assert!(page.contains("On NVIDIA H200, Padded tile is ") && !page.contains("not both measured"), "{page}");
+        assert!(page.contains("On NVIDIA H200, “Padded tile” is ") && !page.contains("not both measured"), "{page}");
         assert!(page.contains(&format!("Measured here, on {cpu}:")), "{page}");
     }
 

@@ -1,6 +1,6 @@
 //! Costs of the parts of a product: its tiles, its stores, its copies.
 
-use super::{along_k, device, not_measured, parts, rate_of, tile_of, title, valid};
+use super::{along_k, device, k_splits, not_measured, rate_of, tile_of, title, valid};
 use crate::figures;
 use crate::prelude::experiment::*;
 use crate::prelude::*;
@@ -37,7 +37,7 @@ pub fn waves(run: &Run, problem: &Problem, id: &str) -> String {
     let sms = u64::from(run.environment.device.multiprocessors).max(1);
     let (bm, bn) = (tile.size(Dim::Bm), tile.size(Dim::Bn));
     let measured = run.measurement(id, problem);
-    let split = tile.size(Dim::Split) * measured.map_or(1, parts);
+    let split = tile.size(Dim::Split) * measured.map_or(1, k_splits);
     let resident = measured.and_then(own_kernel).and_then(|k| k.blocks_per_multiprocessor);
     let each = u64::from(resident.unwrap_or(1)).max(1);
     let blocks = m.div_ceil(bm) * n.div_ceil(bn) * split;

@@ -126,7 +126,7 @@ fn counted_as_coalesced(lab: &Lab, measured: &Run) -> Result<KernelCounters> {
     kernel.ok_or_else(|| Error::Setting(format!("Nothing was counted. {}", notes.join(" "))))
 }
 
-/// Returns an attempt's record with the attempt in the place of its rung, since counters are read only for rungs.
+/// Returns an attempt's record with the attempt in place of its rung, since counters are read only for rungs.
 fn in_place_of_coalesced(live: &LiveKernel, attempt: &Attempt) -> Run {
     let mut run = attempt.run().clone();
     run.measurements.retain(|m| m.rung == live.id());

@@ -140,7 +140,7 @@ pub fn step(run: &Run, problem: &Problem, new: &str, old: &str) -> String {
 }
 
 /// Returns the number of parts into which k is divided. The blocks of each part write their sums to the workspace.
-fn parts(m: &Measurement) -> u64 {
+fn k_splits(m: &Measurement) -> u64 {
     let added = m.kernels.iter().any(|k| k.entry == SUM_PARTS_ENTRY);
     own_kernel(m).and_then(|k| k.grid).filter(|_| added).map_or(1, |grid| grid[1].into())
 }

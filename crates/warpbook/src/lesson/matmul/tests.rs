@@ -139,10 +139,14 @@ fn guesses_are_compared_with_the_measurement_and_drawn() {
     put(&mut run, &p, "02_coalesced", 100.0);
     let said = |guess: f64| Guesses::new("").faster(&run, &p, "02_coalesced", "01_naive", guess);
     assert!(
-        said(9.5).contains("10.0× as fast as Naive") && said(9.5).ends_with("You guessed 9.50×, a good guess."),
+        said(9.5).ends_with("“Coalesced” is 10.0× as fast as “Naive”. You guessed 9.50×, a good guess."),
         "{}",
         said(9.5)
     );
+    let mut guesses = Guesses::new("");
+    let _ = guesses.faster(&run, &p, "02_coalesced", "01_naive", 9.5);
+    let kept: Vec<&str> = guesses.all().iter().map(|guessed| &*guessed.what).collect();
+    assert_eq!(kept, [format!("Coalesced is so many times as fast as Naive, {}", p.label)]);
     assert!(said(30.0).ends_with("You guessed 30.0×, 3.00× too high."), "{}", said(30.0));
     assert!(said(2.0).ends_with("You guessed 2.00×, 5.00× too low."), "{}", said(2.0));
     for nothing in [0.0, -1.0, f64::NAN] {
@@ -155,7 +159,7 @@ fn guesses_are_compared_with_the_measurement_and_drawn() {
     assert!(!drawn(-1.0).contains("your guess"));
     let untouched = Guesses::new("").faster(&run, &p, "02_coalesced", "01_naive", None);
     assert!(
-        untouched.starts_with("You made no guess. On ") && untouched.ends_with("10.0× as fast as Naive."),
+        untouched.starts_with("You made no guess. On ") && untouched.ends_with("10.0× as fast as “Naive”."),
         "{untouched}"
     );
     assert!(guessed(&run, &cube(64, Dtype::F32), ("02_coalesced", "01_naive"), 2.0, &[]).is_err());

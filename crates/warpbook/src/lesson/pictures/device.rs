@@ -66,7 +66,7 @@ pub fn who_is_there(device: &DeviceInfo, blocks: usize, threads: usize) -> std::
     let shown_blocks = blocks.min(48);
     let more = |all: usize, shown: usize| if all > shown { format!("{shown} of them drawn") } else { String::new() };
     let total = blocks * threads;
-    Diagram::new("Who is there: GPU, SM, warp, thread")
+    Diagram::new("A GPU holds SMs, an SM holds warps, a warp holds 32 threads")
         .subtitle(&gpu.name)
         .describe(&format!(
             "{} has {sms} SMs; each holds up to {per_sm} threads, which are {warps_of_an_sm} warps of {WARP}. The launch has {} of {}, \

@@ -1,7 +1,7 @@
 //! Sentences and tables about a training: the gain of each rung of its ladder, the parts of a step's time, and the results of a training.
 
 pub use super::{at, balance, only, table, with, without};
-use super::{cell, title, valid, verdict};
+use super::{cell, quoted, title, valid, verdict};
 use crate::figures;
 use crate::prelude::nn::*;
 use crate::prelude::*;
@@ -339,10 +339,10 @@ pub fn last_word(run: &Run, problem: &Problem) -> String {
         "On {}, {}: {} does a step in {}, {} as fast as {} with {}.{least}",
         run.environment.device.name,
         problem.label,
-        title(run, &best.rung),
+        quoted(run, &best.rung),
         figures::time(us(best)),
         figures::times(us(first) / us(best)),
-        title(run, &first.rung),
+        quoted(run, &first.rung),
         figures::time(us(first))
     )
 }

@@ -35,7 +35,7 @@ impl Bars {
             let Some(axis) = scale else {
                 return draw_rows(canvas, &all, &layout, first, None);
             };
-            let x = |v: f64| axis.place(v, layout.left, layout.right);
+            let x = |v: f64| axis.position(v, layout.left, layout.right);
             let blocks = layout.blocks(&all, first);
             draw_axis(canvas, &axis, &layout, &blocks, tick, &caption)?;
             let zero = x(base.unwrap_or(axis.low()));
@@ -77,11 +77,11 @@ fn draw_axis(
 ) -> Drawn {
     let bottom = blocks.last().map_or(0.0, |b| b.1);
     for t in axis.minor() {
-        let x = axis.place(t, layout.left, layout.right);
+        let x = axis.position(t, layout.left, layout.right);
         canvas.line(&[(x, bottom - 3.0), (x, bottom + 3.0)], Stroke::new(Paint::FAINT, 1.0))?;
     }
     for t in &axis.ticks {
-        let x = axis.place(*t, layout.left, layout.right);
+        let x = axis.position(*t, layout.left, layout.right);
         for (from, to) in blocks {
             let to = if *to == bottom { bottom + 4.0 } else { *to };
             canvas.line(&[(x, *from), (x, to)], Stroke::new(Paint::FAINT, 1.0))?;

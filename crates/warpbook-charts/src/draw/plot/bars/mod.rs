@@ -223,9 +223,9 @@ impl Bars {
         // Finds the longest axis that leaves room for every label.
         let mut length = most;
         if let Some(axis) = &self.axis {
-            let base = axis.place(self.base.unwrap_or(axis.low()), 0.0, 1000.0) / 1000.0;
+            let base = axis.position(self.base.unwrap_or(axis.low()), 0.0, 1000.0) / 1000.0;
             for bar in bars() {
-                let end = |v: f64| axis.place(v, 0.0, 1000.0) / 1000.0;
+                let end = |v: f64| axis.position(v, 0.0, 1000.0) / 1000.0;
                 let end = end(bar.value).max(bar.spread.map_or(0.0, |s| end(s.1))).max(base);
                 // One pixel is reserved for rounding.
                 let room = width - MARGIN - left - GAP - bar.label_width() - 1.0;

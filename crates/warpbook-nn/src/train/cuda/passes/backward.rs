@@ -50,7 +50,7 @@ impl PassBuilder<'_> {
                 let (kernel, g) = (kernels.pooling()?, self.network().pool_geometry(node, self.n));
                 let dx = dx.clone();
                 if p.kind == PoolKind::Max {
-                    let places = self.places(i, dy.len())?;
+                    let places = self.maxima_positions(i, dy.len())?;
                     if let Some((y, scale)) = self.pool_mask(i)? {
                         self.push(&node.name, "backward", move |s| {
                             kernel.max_backward_masked(s, &g, (&places, &y, scale), &dy, &dx)
@@ -180,7 +180,7 @@ impl PassBuilder<'_> {
             Some(Multiply::Conv(c)) => {
                 let dw = params.gradient(node.params[0]);
                 if let Some(pool) = self.parts.fusion.unpooled(i) {
-                    let places = self.places(pool, dy.len())?;
+                    let places = self.maxima_positions(pool, dy.len())?;
                     let mask = self.pool_mask(pool)?;
                     self.push(&node.name, "weight gradient", move |s| {
                         let mask = mask.as_ref().map(|(mask, scale)| (mask, *scale));

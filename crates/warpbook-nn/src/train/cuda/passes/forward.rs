@@ -47,7 +47,7 @@ impl PassBuilder<'_> {
             Op::Pool(p) => {
                 let (kernel, g) = (kernels.pooling()?, self.network().pool_geometry(node, self.n));
                 if p.kind == PoolKind::Max {
-                    let places = self.places(i, y.len())?;
+                    let places = self.maxima_positions(i, y.len())?;
                     self.push(&node.name, "forward", move |s| kernel.max_forward(s, &g, &x, &y, &places));
                 } else {
                     self.push(&node.name, "forward", move |s| kernel.average_forward(s, &g, &x, &y));
@@ -87,7 +87,7 @@ impl PassBuilder<'_> {
                     });
                     return Ok(());
                 };
-                let places = self.trains.then(|| self.places(pool, y.len())).transpose()?;
+                let places = self.trains.then(|| self.maxima_positions(pool, y.len())).transpose()?;
                 self.push(&node.name, "forward", move |s| {
                     c.forward_pooled(s, &x, &w, b.as_ref(), epilogue, (&y, places.as_ref()), &workspace)
                 });

@@ -48,7 +48,7 @@ pub(super) struct StepParts<'a> {
     pub control: &'a StepControl,
     pub kernels: &'a StepKernels,
     /// Position of the step's first sample in the global batch.
-    pub place: usize,
+    pub first_sample: usize,
 }
 
 /// A reduction over the ranks, which is ready once an operation's backward pass is queued.
@@ -121,7 +121,7 @@ struct PassBuilder<'a> {
     /// Part of a batch that the samples form; `None` for a whole batch.
     part: Option<BatchPart>,
     /// Position of the first sample in the global batch, which selects the random numbers of dropout and augmentation.
-    place: usize,
+    first_sample: usize,
     trains: bool,
     ranks: Option<OfRanks>,
     /// Seed and step from which dropout draws its numbers.
@@ -165,7 +165,7 @@ pub(super) fn passes(
     workspaces: &mut [Option<Workspace>; 2],
     reductions: Vec<Reduction>,
 ) -> std::result::Result<Vec<Pass>, TrainError> {
-    let all = if trains { step.recipe.parts(n) } else { std::iter::once(0..n).collect() };
+    let all = if trains { step.recipe.micro_batches(n) } else { std::iter::once(0..n).collect() };
     let mut passes = Vec::new();
     if let [first @ .., _] = &all[..]
         && all.len() > 1
@@ -259,7 +259,7 @@ impl<'a> PassBuilder<'a> {
             parts,
             n,
             part: None,
-            place: 0,
+            first_sample: 0,
             trains,
             ranks: None,
             random: None,
@@ -276,7 +276,7 @@ impl<'a> PassBuilder<'a> {
 
     /// Queues the forward pass of a batch, or of a part of a batch, and in training its backward pass.
     fn gradients(&mut self, step: StepParts<'_>, set: &Resident) -> std::result::Result<(), TrainError> {
-        self.place = step.place + self.part.map_or(0, |part| part.first);
+        self.first_sample = step.first_sample + self.part.map_or(0, |part| part.first);
         self.random = Some((step.recipe.seed, step.control.step()));
         self.batch(step, set)?;
         self.forward_all()?;
@@ -377,7 +377,7 @@ impl<'a> PassBuilder<'a> {
 
     /// Returns the kernel of a node's dropout, starting at the position of its first element in the global batch.
     fn masks(&self, node: &Node) -> Result<Masks> {
-        let begin = self.place * self.network().value(node.input).elements();
+        let begin = self.first_sample * self.network().value(node.input).elements();
         Ok(self.parts.kernels.masks()?.from_element(begin as u64))
     }
 
@@ -396,7 +396,7 @@ impl<'a> PassBuilder<'a> {
     }
 
     /// Returns the positions of a pool's maxima.
-    fn places(&self, pool: usize, len: usize) -> Result<Slice<u8>> {
+    fn maxima_positions(&self, pool: usize, len: usize) -> Result<Slice<u8>> {
         let memory = self.parts.memory;
         if self.is_recomputed(self.node(pool).output) {
             memory.recomputed_kept(pool, len)
@@ -465,8 +465,8 @@ impl<'a> PassBuilder<'a> {
                 let count = images.len() / self.network().input().elements();
                 let per_epoch = u32::try_from(count.div_ceil(step_parts.recipe.batch)).unwrap_or(u32::MAX);
                 let gather = if trains { &gather.training } else { &gather.views[0].0 };
-                let place = u32::try_from(self.place).unwrap_or(u32::MAX);
-                let gather = gather.clone().steps_per_epoch(per_epoch).from_place(place);
+                let first_sample = u32::try_from(self.first_sample).unwrap_or(u32::MAX);
+                let gather = gather.clone().steps_per_epoch(per_epoch).from_sample(first_sample);
                 let images = images.clone();
                 self.push("images", "", move |s| gather.gather(s, (&images, &indices), &step, &x));
             }

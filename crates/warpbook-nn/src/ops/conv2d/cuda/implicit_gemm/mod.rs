@@ -108,7 +108,7 @@ fn vectors(pass: Pass, shapes: &Shapes, dtype: Dtype) -> [bool; 2] {
 }
 
 /// Returns the compile-time settings of a pass's kernel; `pool` applies only to the forward pass.
-fn row(pass: Pass, dtype: Dtype, shapes: &Shapes, turing: bool, pool: bool) -> Row {
+fn settings(pass: Pass, dtype: Dtype, shapes: &Shapes, turing: bool, pool: bool) -> Row {
     let dilated = pass == Pass::InputGradient && shapes.stride != [1, 1];
     let (vectors, pool) = (vectors(pass, shapes, dtype), pool && pass == Pass::Forward);
     Row { pass, dtype, layout: shapes.layout, vectors, dilated, turing, pool }
@@ -123,7 +123,7 @@ pub(crate) fn spec_of(
     turing: bool,
     pool: bool,
 ) -> Option<KernelSpec> {
-    Some(row(pass, dtype, &Shapes::new(geometry, layout).ok()?, turing, pool).spec())
+    Some(settings(pass, dtype, &Shapes::new(geometry, layout).ok()?, turing, pool).spec())
 }
 
 /// Chooses the tile of a pass whose product C is m x n. Among the tiles wide enough for n, or else the widest, it takes the tallest that gives one
@@ -154,8 +154,8 @@ impl Implicit {
         let method = form.method.on(info.compute_capability, form.dtype);
         let (positions, taps) = (shapes.positions(), shapes.taps());
         let load = |pass, sizes| -> Result<Copies> {
-            let row = row(pass, form.dtype, shapes, method == Method::ImplicitGemmTuring, pool);
-            let spec = row.spec();
+            let settings = settings(pass, form.dtype, shapes, method == Method::ImplicitGemmTuring, pool);
+            let spec = settings.spec();
             if let Some(needs) = spec.requires.as_ref().filter(|r| !r.met_by(info.compute_capability)) {
                 return Err(Error::Unsupported {
                     what: format!("The implicit convolution in {}", form.dtype.label()),
@@ -163,7 +163,7 @@ impl Implicit {
                 });
             }
             let tile = &spec.tiles[tile(&spec, pass, sizes, multiprocessors)];
-            Ok(Copies { kernel: device.kernel(&spec, tile)?, vectors: row.vectors })
+            Ok(Copies { kernel: device.kernel(&spec, tile)?, vectors: settings.vectors })
         };
         let body = |pass, sizes| -> Result<ImplicitBody> {
             let pool = pool && pass == Pass::Forward;

@@ -10,7 +10,7 @@ use web_sys::{Element, HtmlElement, HtmlTextAreaElement, InputEvent, KeyboardEve
 use yew::{Html, TargetCast, html};
 
 /// Shows the menu in the top bar.
-pub fn pass_on(app: &App, send: &Send) -> Html {
+pub fn share_menu(app: &App, send: &Send) -> Html {
     let link = send.reform(|_: MouseEvent| Msg::Notice(NoticeMsg::Copy("the link", browser::address())));
     let carrying = press(send, Msg::Disk(DiskMsg::CopyCarrying));
     let report = press(send, Msg::Report(ReportMsg::Show));
