@@ -111,7 +111,7 @@ impl Fault {
         Self { cause, message: message.into(), position: None, ptx_line: 0, thread: None }
     }
 
-    /// Adds the source place and the PTX line of an instruction to the fault.
+    /// Adds the source position and the PTX line of an instruction to the fault.
     pub(crate) fn at(self, step: &Step) -> Self {
         Self { position: step.position.as_deref().cloned(), ptx_line: step.line, ..self }
     }

@@ -10,7 +10,7 @@
 //! let mut gpu = Gpu::new();
 //! let kernel = gpu.load(&module)?.kernel("k")?; // refuses what it cannot run, by name and line of the source
 //! let buffer = gpu.allocate(4)?; // an address; `read`, `write` and `free` take it
-//! let report = gpu.launch(&kernel, &Launch::new(1, 32), &[Argument::U64(buffer)])?; // a `Fault` has cause, place and thread
+//! let report = gpu.launch(&kernel, &Launch::new(1, 32), &[Argument::U64(buffer)])?; // a `Fault` has cause, position and thread
 //! let mut bytes = [0; 4];
 //! gpu.read(buffer, &mut bytes)?;
 //! assert_eq!((bytes, report.thread_steps), ([7, 0, 0, 0], 96));

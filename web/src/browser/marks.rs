@@ -130,7 +130,7 @@ pub fn focus(stop: &Element) {
     }
 }
 
-/// Returns the places of marks and legend entries for [`step`](crate::plot::marks::step).
+/// Returns the positions of marks and legend entries for [`step`](crate::plot::marks::step).
 pub fn places(stops: &[Element]) -> Vec<MarkPosition> {
     let said = |e: &Element, name: &str| {
         let around = if is_mark(e) { e.closest(&format!("[{name}]")).ok().flatten() } else { None };

@@ -118,7 +118,7 @@ impl<'a> Comparison<'a> {
     }
 
     /// Compares a record with the first in a sentence, by their labels: "mine against published: “Fused” 1.25× as fast,
-    /// On the chip 0.74×; 1 faster, 1 slower, 10 within noise; the reference (cuBLAS) drifted by 17 % (faster)."
+    /// “On the chip” 0.74×; 1 faster, 1 slower, 10 within noise; the reference (cuBLAS) drifted by 17 % (faster)."
     #[must_use]
     pub fn sentence(&self, record: usize) -> String {
         let counts = self.counts(record);
@@ -142,7 +142,7 @@ impl<'a> Comparison<'a> {
         format!("{} against {}: {text}.", self.labels[record], self.labels[0])
     }
 
-    /// Returns the record that is the fastest at most rungs: "2026-12-24 is the fastest at 5 of 8 rungs"; `None` if no rung
+    /// Returns a sentence about the record that is the fastest most often: "2026-12-24 is the fastest at 5 of 8 rungs"; `None` if no rung
     /// has a ratio.
     pub(super) fn finding_of_many(&self) -> Option<String> {
         let speeds = |row: &ComparedRow<'_>| -> Vec<(f64, usize)> {

@@ -16,7 +16,7 @@ pub(super) struct EndlessCheck {
     polled: Option<(u32, String)>,
     /// The instruction and the address of the access that `polled` describes.
     known: (u32, u64),
-    /// True after [`EndlessCheck::step`] has reported a loop, with its explanation.
+    /// True if [`EndlessCheck::step`] has already explained the loop.
     is_explained: bool,
 }
 

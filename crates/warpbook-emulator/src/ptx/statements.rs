@@ -123,7 +123,7 @@ impl Parser<'_> {
         }
     }
 
-    /// Parses a source place, such as `.loc 1 61 13, function_name $L__info_string0, inlined_at 1 69 5`.
+    /// Parses a source position, such as `.loc 1 61 13, function_name $L__info_string0, inlined_at 1 69 5`.
     fn source_position(&mut self) -> Result<Option<Arc<SourcePosition>>, Refusal> {
         let line_of_ptx = self.position().0;
         self.next();

@@ -13,7 +13,7 @@ pub struct SourcePosition {
     pub line: u32,
     /// Column number, counted from 1; 0 if it is unknown.
     pub column: u32,
-    /// File and line of the call, if the code at this place was inlined.
+    /// File and line of the call, if the code at this position was inlined.
     pub inlined_at: Option<(Arc<str>, u32)>,
 }
 

@@ -101,7 +101,7 @@ const ROWS: [ConvolutionRung; 9] = {
     ]
 };
 
-/// Returns the row of a rung; `None` for the CPU rung.
+/// Returns the entry of a rung; `None` for the CPU rung.
 pub(super) fn row_of(rung: &Rung) -> Option<&'static ConvolutionRung> {
     ROWS.iter().find(|row| row.id == rung.id)
 }

@@ -14,7 +14,7 @@ const MIDDLE: u64 = 10 << 20;
 const MIDDLE_SEGMENT: u64 = 20 << 20;
 const LARGE_ROUNDED: u64 = 2 << 20;
 
-/// The position of an array: its segment, and the offset within it.
+/// The location of an array: its segment, and the offset within it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Location {
     pub segment: usize,

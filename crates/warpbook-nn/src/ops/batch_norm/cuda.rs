@@ -205,7 +205,7 @@ impl Normalisation {
     /// Queues the computation of y from x with the running mean and variance.
     ///
     /// # Errors
-    /// Returns the errors of [`Normalisation::forward_training`], except that a single row is allowed.
+    /// Returns the same errors as [`Normalisation::forward_training`], except that a single row is allowed.
     pub fn forward_inference(
         &self,
         stream: &Stream,
@@ -235,7 +235,7 @@ impl Normalisation {
     /// ranks in `across`; dgamma and dbeta cover this rank's rows only.
     ///
     /// # Errors
-    /// Returns the errors of [`Normalisation::forward_training`].
+    /// Returns the same errors as [`Normalisation::forward_training`].
     pub fn backward(
         &self,
         stream: &Stream,

@@ -109,7 +109,7 @@ impl LossKernels {
     /// the counter of blocks.
     ///
     /// # Errors
-    /// Returns the errors of [`LossKernels::new`].
+    /// Returns the same errors as [`LossKernels::new`].
     pub fn with_last_block(device: &CudaDevice, dtype: Dtype) -> Result<Self> {
         let [rows] = load(device, [warpbook_kernels::nn::cross_entropy_last(dtype)])?;
         Ok(Self { dtype, rows, mean: LossSum::LastBlock(device.zeros(1)?.range(..)) })

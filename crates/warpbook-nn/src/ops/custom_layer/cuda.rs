@@ -62,7 +62,7 @@ impl OwnKernels {
     /// Compiles and loads both kernels.
     ///
     /// # Errors
-    /// Returns the errors of [`compile`], and an error if the device reports an error.
+    /// Returns the same errors as [`compile`], and an error if the device reports an error.
     pub fn new(device: &CudaDevice, layer: &OwnLayer, input: Shape, layout: Layout, dtype: Dtype) -> Result<Self> {
         let sizes = OwnSizes::new(layer, input, 1, layout);
         let [forward, backward] = specs(layer, &sizes, dtype);
@@ -177,7 +177,7 @@ impl OwnKernels {
     /// Queues dx and the gradients of the parameters.
     ///
     /// # Errors
-    /// Returns the errors of [`OwnKernels::forward`].
+    /// Returns the same errors as [`OwnKernels::forward`].
     pub fn backward(&self, stream: &Stream, batch: usize, with: &Backward<'_>) -> Result<()> {
         let Backward { x, y, dy, parameters, dx, gradients } = with;
         let sizes = self.sizes(batch);

@@ -118,7 +118,7 @@ impl Linear {
     /// the ReLU that gave x, dx is the gradient before that ReLU.
     ///
     /// # Errors
-    /// Returns the errors of [`Linear::forward`].
+    /// Returns the same errors as [`Linear::forward`].
     pub fn input_gradient(
         &self,
         stream: &Stream,
@@ -140,7 +140,7 @@ impl Linear {
     /// Queues dW = dy^T x, in the type of the operands, and if requested the bias gradient in f32: the column sums of dy.
     ///
     /// # Errors
-    /// Returns the errors of [`Linear::forward`], and an error if a bias gradient is requested from a layer without a bias.
+    /// Returns the same errors as [`Linear::forward`], and an error if a bias gradient is requested from a layer without a bias.
     pub fn weight_gradient(
         &self,
         stream: &Stream,

@@ -51,7 +51,7 @@ impl Walk {
 /// counts; a NaN is the maximum, and the last NaN gives the index, as in PyTorch. The results are not read.
 ///
 /// # Errors
-/// Returns the errors of [`PoolGeometry::output`], and an error if a slice has the wrong length, or a window has more than 256 elements.
+/// Returns the same errors as [`PoolGeometry::output`], and an error if a slice has the wrong length, or a window has more than 256 elements.
 pub fn max_forward(g: &PoolGeometry, x: &[f32], y: &mut [f32], index: &mut [u8]) -> Result<()> {
     let walk = Walk::new(g, g.check(("x", x.len()), ("y", y.len()))?);
     g.check_index(index.len(), y.len())?;
@@ -84,7 +84,7 @@ fn larger(x: &[f32], element: u8, y: &mut [f32], index: &mut [u8]) {
 /// Computes dx, adding dy to the elements that the index of [`max_forward`] selects. dx is not read.
 ///
 /// # Errors
-/// Returns the errors of [`max_forward`].
+/// Returns the same errors as [`max_forward`].
 pub fn max_backward(g: &PoolGeometry, index: &[u8], dy: &[f32], dx: &mut [f32]) -> Result<()> {
     let walk = Walk::new(g, g.check(("dx", dx.len()), ("dy", dy.len()))?);
     g.check_index(index.len(), dy.len())?;
@@ -108,7 +108,7 @@ pub fn max_backward(g: &PoolGeometry, index: &[u8], dy: &[f32], dx: &mut [f32]) 
 /// Computes y, the sums over the windows divided by their size, padding included. y is not read.
 ///
 /// # Errors
-/// Returns the errors of [`PoolGeometry::output`], and an error if a slice has the wrong length.
+/// Returns the same errors as [`PoolGeometry::output`], and an error if a slice has the wrong length.
 pub fn average_forward(g: &PoolGeometry, x: &[f32], y: &mut [f32]) -> Result<()> {
     let walk = Walk::new(g, g.check(("x", x.len()), ("y", y.len()))?);
     let size = (g.size[0] * g.size[1]) as f32;
@@ -128,7 +128,7 @@ pub fn average_forward(g: &PoolGeometry, x: &[f32], y: &mut [f32]) -> Result<()>
 /// Computes dx: each element of a window gets an equal share of dy. dx is not read.
 ///
 /// # Errors
-/// Returns the errors of [`average_forward`].
+/// Returns the same errors as [`average_forward`].
 pub fn average_backward(g: &PoolGeometry, dy: &[f32], dx: &mut [f32]) -> Result<()> {
     let walk = Walk::new(g, g.check(("dx", dx.len()), ("dy", dy.len()))?);
     let size = (g.size[0] * g.size[1]) as f32;

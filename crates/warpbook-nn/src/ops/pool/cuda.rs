@@ -76,7 +76,7 @@ impl Pooling {
     /// Queues the maxima and their indices in the windows, with the same results as [`max_forward`](super::cpu::max_forward).
     ///
     /// # Errors
-    /// Returns the errors of [`max_forward`](super::cpu::max_forward), and an error if an array has the wrong type or
+    /// Returns the same errors as [`max_forward`](super::cpu::max_forward), and an error if an array has the wrong type or
     /// has 2^32 elements or more, or if the launch fails.
     pub fn max_forward(
         &self,
@@ -98,7 +98,7 @@ impl Pooling {
     /// Queues dx: dy is added to the elements that the index selects.
     ///
     /// # Errors
-    /// Returns the errors of [`Pooling::max_forward`].
+    /// Returns the same errors as [`Pooling::max_forward`].
     pub fn max_backward(
         &self,
         stream: &Stream,
@@ -120,7 +120,7 @@ impl Pooling {
     /// factor; otherwise pass 1.
     ///
     /// # Errors
-    /// Returns the errors of [`Pooling::max_forward`], and an error if [`Pooling::masks`] is false, or an array is not aligned to 16 bytes.
+    /// Returns the same errors as [`Pooling::max_forward`], and an error if [`Pooling::masks`] is false, or an array is not aligned to 16 bytes.
     pub fn max_backward_masked(
         &self,
         stream: &Stream,
@@ -160,7 +160,7 @@ impl Pooling {
     /// Queues the sums over the windows divided by their size, padding included.
     ///
     /// # Errors
-    /// Returns the errors of [`Pooling::max_forward`].
+    /// Returns the same errors as [`Pooling::max_forward`].
     pub fn average_forward(&self, stream: &Stream, g: &PoolGeometry, x: &DeviceArray, y: &DeviceArray) -> Result<()> {
         let sizes = self.check(g, ("x", x), ("y", y))?;
         launch::average(&self.average[0], stream, sizes, x, y)
@@ -169,7 +169,7 @@ impl Pooling {
     /// Queues dx: each element of a window gets an equal share of dy.
     ///
     /// # Errors
-    /// Returns the errors of [`Pooling::max_forward`].
+    /// Returns the same errors as [`Pooling::max_forward`].
     pub fn average_backward(
         &self,
         stream: &Stream,

@@ -84,7 +84,7 @@ impl Trainer {
     /// Creates a training on a device. On a GPU all memory is allocated now.
     ///
     /// # Errors
-    /// Returns the errors of [`Trainer::new`], and an error if the network, the batch or the data do not fit into device memory: the message names the
+    /// Returns the same errors as [`Trainer::new`], and an error if the network, the batch or the data do not fit into device memory: the message names the
     /// largest batch that fits.
     pub fn on<'a>(
         place: &Place,
@@ -306,7 +306,7 @@ impl Trainer {
     /// Like [`Trainer::train`], but ends at this number of steps since the beginning, if the recipe has that many steps.
     ///
     /// # Errors
-    /// Returns the errors of [`Trainer::train`].
+    /// Returns the same errors as [`Trainer::train`].
     pub fn train_until<'a>(
         &mut self,
         until: u64,

@@ -16,7 +16,7 @@ impl Trainer {
     /// the checkpoint. The same number of ranks gives the same bits on every run.
     ///
     /// # Errors
-    /// Returns the errors of [`Trainer::on`], and an error if recipes or data differ between ranks, or a rank is lost.
+    /// Returns the same errors as [`Trainer::on`], and an error if recipes or data differ between ranks, or a rank is lost.
     pub fn on_ranks<'a>(
         place: &Place,
         recipe: Recipe,

@@ -50,7 +50,7 @@ impl Trainer {
     /// together, and may end the training.
     ///
     /// # Errors
-    /// Returns the errors of [`Trainer::train`], and an error if this is one of several ranks.
+    /// Returns the same errors as [`Trainer::train`], and an error if this is one of several ranks.
     pub fn train_remaining_steps<'a>(
         &mut self,
         train: impl Into<Samples<'a>>,
@@ -108,7 +108,7 @@ impl Trainer {
     /// discarded.
     ///
     /// # Errors
-    /// Returns the errors of [`Trainer::train`].
+    /// Returns the same errors as [`Trainer::train`].
     pub fn run_whole_training<'a>(
         &mut self,
         train: impl Into<Samples<'a>>,

@@ -1,4 +1,4 @@
-//! Drawing of bars, their names and their reference marks.
+//! Drawing of bars, their names and their reference lines.
 
 use super::{BEHIND, Bar, BarLayout, BarRow, Bars, Content, GAP, LEGEND_LINE, MARK_LINE, REMARK_LINES, ReferenceLine};
 use crate::draw::canvas::{At, Canvas, Drawn, Font, MARGIN, Marker, Paint, Stroke, line_height};

@@ -1,5 +1,5 @@
 //! Horizontal bars: one for each row, with the name to the left and the value at its end, or in a column of values if
-//! there are reference marks. On a narrow chart, names and values are above the bars.
+//! there are reference lines. On a narrow chart, names and values are above the bars.
 
 mod draw;
 
@@ -78,11 +78,11 @@ pub(crate) struct Bars {
 /// Gap from the end of a bar to its label.
 const GAP: f64 = 7.0;
 const LEGEND_LINE: f64 = 20.0;
-/// Height of a mark's label.
+/// Height of a reference line's label.
 const MARK_LINE: f64 = 20.0;
 /// Height of a bar in a narrow chart.
 const THIN: f64 = 12.0;
-/// Opacity of a mark's line where it passes behind a text.
+/// Opacity of a reference line where it passes behind a text.
 const BEHIND: f64 = 0.22;
 /// Maximum number of lines of a remark.
 const REMARK_LINES: usize = 3;

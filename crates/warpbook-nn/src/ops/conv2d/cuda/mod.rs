@@ -234,7 +234,7 @@ impl Convolution {
     /// project chooses (also if `by` is a library), or a single kernel, such as your own. Other methods ignore `by`.
     ///
     /// # Errors
-    /// Returns the errors of [`Convolution::new`], and an error if the kernel does not support the products.
+    /// Returns the same errors as [`Convolution::new`], and an error if the kernel does not support the products.
     pub fn by(by: ProductBy, device: &CudaDevice, gemm: &Gemm, geometry: &Geometry, form: Form) -> Result<Self> {
         Self::build((gemm, by), device, geometry, form, [false; 2])
     }
@@ -408,7 +408,7 @@ impl Convolution {
     /// ReLU that gave x, dx is the gradient before that ReLU.
     ///
     /// # Errors
-    /// Returns the errors of [`Convolution::forward`].
+    /// Returns the same errors as [`Convolution::forward`].
     pub fn input_gradient(
         &self,
         stream: &Stream,
@@ -433,7 +433,7 @@ impl Convolution {
     /// Queues dw in f32 and, if requested, the bias gradient: the sums of dy over images and positions.
     ///
     /// # Errors
-    /// Returns the errors of [`Convolution::forward`].
+    /// Returns the same errors as [`Convolution::forward`].
     pub fn weight_gradient(
         &self,
         stream: &Stream,

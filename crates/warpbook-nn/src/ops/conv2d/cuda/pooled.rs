@@ -32,7 +32,7 @@ impl Convolution {
     /// Like [`Convolution::new`], but its forward pass is [`Convolution::forward_pooled`].
     ///
     /// # Errors
-    /// Returns the errors of [`Convolution::new`], and an error if [`Convolution::pools`] is false.
+    /// Returns the same errors as [`Convolution::new`], and an error if [`Convolution::pools`] is false.
     pub fn pooled(device: &CudaDevice, gemm: &Gemm, geometry: &Geometry, form: Form) -> Result<Self> {
         if Self::pools(geometry, form) {
             return Self::build((gemm, ProductBy::Own), device, geometry, form, [true, false]);
@@ -61,7 +61,7 @@ impl Convolution {
     /// Like [`Convolution::pooled`], but its weight gradient is also [`Convolution::pooled_weight_gradient`].
     ///
     /// # Errors
-    /// Returns the errors of [`Convolution::pooled`], and an error if [`Convolution::unpools`] is false.
+    /// Returns the same errors as [`Convolution::pooled`], and an error if [`Convolution::unpools`] is false.
     pub fn unpooling(device: &CudaDevice, gemm: &Gemm, geometry: &Geometry, form: Form) -> Result<Self> {
         if Self::unpools(geometry, form, device.info().compute_capability) {
             return Self::build((gemm, ProductBy::Own), device, geometry, form, [true; 2]);
@@ -74,7 +74,7 @@ impl Convolution {
     /// are not stored.
     ///
     /// # Errors
-    /// Returns the errors of [`Convolution::forward`], and an error if the kernels do not pool.
+    /// Returns the same errors as [`Convolution::forward`], and an error if the kernels do not pool.
     #[expect(clippy::too_many_arguments, reason = "a layer's arrays, as the other passes take them")]
     pub fn forward_pooled(
         &self,
@@ -101,7 +101,7 @@ impl Convolution {
     /// [`Convolution::weight_gradient`], but dy is never in memory.
     ///
     /// # Errors
-    /// Returns the errors of [`Convolution::forward`], and an error if the kernel does not expand the gradient of maxima.
+    /// Returns the same errors as [`Convolution::forward`], and an error if the kernel does not expand the gradient of maxima.
     pub fn pooled_weight_gradient(
         &self,
         stream: &Stream,
