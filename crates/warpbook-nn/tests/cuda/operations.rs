@@ -54,5 +54,5 @@ fn there_are_no_operations_on_the_cpu() {
     let mut trainer = Trainer::on(&Place::Cpu, recipe, &digits, None).unwrap();
     trainer.prepare_steps(&digits).unwrap();
     let error = trainer.step_by_operation(&mut |_| Ok(())).unwrap_err().to_string();
-    assert!(error.contains("on a GPU only"), "{error}");
+    assert!(error.contains("Only a GPU can run a step one operation at a time"), "{error}");
 }
