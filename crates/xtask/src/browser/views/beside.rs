@@ -41,7 +41,7 @@ pub fn shown(browser: &Browser, stage: &Stage) -> Result<()> {
         )?;
         let verdict = said[0].as_str().unwrap_or_default();
         ensure!(
-            verdict.starts_with("On your NVIDIA T4, “On the chip ")
+            verdict.starts_with("On your NVIDIA T4, “On the chip” ")
                 && verdict.contains("takes 1.50× as long as on the published NVIDIA "),
             "the verdict is {said}"
         );
