@@ -227,6 +227,7 @@ fn two_to_eight_records_of_one_experiment_are_compared() {
     let (_, height) = chart.svg.size();
     assert!(height < 800, "{height} px for seven rungs of eight records");
     assert_eq!(chart.svg.as_str().matches(": 8 records compared, NVIDIA H200").count(), 1, "the subtitle's");
+    assert_eq!(chart.svg.as_str().matches(">NVIDIA H200").count(), 0, "no label begins with the device");
     // Only one rung has other times, and the last record's are the shortest by far.
     let finding = format!("record 8 is the fastest at 1 of {} rungs", comparison.rows.len());
     assert_eq!(chart.title, finding);

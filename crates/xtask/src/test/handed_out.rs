@@ -134,7 +134,6 @@ mod tests {
         let quoted = "const A: &str = \"int i = threadIdx.x;\\n    x[i] = i;\";\n";
         let files = [
             (format!("{exercise}/solution.cu"), solution),
-            (format!("{exercise}/stub.cu"), "__global__ void a(int* x)\n{\n    // TODO\n}\n"),
             ("crates/a/tests/a.rs".to_owned(), quoted),
             ("crates/b/tests/b.rs".to_owned(), "const B: &str = \"int i = threadIdx.x;\";\n"),
         ];

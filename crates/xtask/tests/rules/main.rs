@@ -52,6 +52,27 @@ fn crates() -> Vec<PathBuf> {
     all.filter(|path| path.join("src").is_dir()).chain([workspace().join("web")]).collect()
 }
 
+/// Returns the Rust files in a folder and its subfolders, with their texts.
+fn sources(folder: &Path) -> Vec<(PathBuf, String)> {
+    let mut found = Vec::new();
+    for path in fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()) {
+        if path.is_dir() {
+            found.extend(sources(&path));
+        } else if path.extension().is_some_and(|e| e == "rs") {
+            let text = fs::read_to_string(&path).unwrap();
+            found.push((path, text));
+        }
+    }
+    found
+}
+
+/// Applies a rule for sources to all crates, and returns what it finds.
+fn found_in_crates(rule: impl Fn(&Path) -> Vec<String>) -> Vec<String> {
+    let all = crates();
+    assert!(all.len() > 10, "the crates of {} were not found", workspace().display());
+    all.iter().flat_map(|folder| rule(&folder.join("src"))).collect()
+}
+
 /// Returns what is wrong with the sizes of a folder and its subfolders.
 fn sizes(folder: &Path) -> Vec<String> {
     let mut wrong = Vec::new();

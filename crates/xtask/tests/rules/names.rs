@@ -1,20 +1,13 @@
 //! A rule for names: no function or variable is named `of`, which says neither what it does nor what it holds.
 
-use super::{crates, workspace};
+use super::{found_in_crates, sources};
 use std::fs;
 use std::path::Path;
 
 /// Returns the places in a folder's Rust files where a function or a variable is named `of`, as "file:line".
 fn named_of(folder: &Path) -> Vec<String> {
     let mut found = Vec::new();
-    for path in fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()) {
-        if path.is_dir() {
-            found.extend(named_of(&path));
-            continue;
-        }
-        let Some(text) = fs::read_to_string(&path).ok().filter(|_| path.extension().is_some_and(|e| e == "rs")) else {
-            continue;
-        };
+    for (path, text) in sources(folder) {
         let is_named_of = |line: &str| {
             let code = line.trim_start();
             let names = |start: &str, next: [char; 2]| {
@@ -30,9 +23,7 @@ fn named_of(folder: &Path) -> Vec<String> {
 
 #[test]
 fn nothing_is_named_of() {
-    let all = crates();
-    assert!(all.len() > 10, "the crates of {} were not found", workspace().display());
-    let found: Vec<String> = all.iter().flat_map(|folder| named_of(&folder.join("src"))).collect();
+    let found = found_in_crates(named_of);
     let advice = "name what it does, makes or holds: `for_device`, `parse`, `margin` (crates/STYLE.md, Names)";
     assert!(found.is_empty(), "{}: {advice}", found.join(", "));
 }

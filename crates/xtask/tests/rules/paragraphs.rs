@@ -1,6 +1,6 @@
 //! A rule for doc comments: no paragraph begins like a fragment, such as "The same errors as ..." or "Whether ...".
 
-use super::{crates, workspace};
+use super::{found_in_crates, sources};
 use std::fs;
 use std::path::Path;
 
@@ -36,23 +36,16 @@ fn fragments(source: &str) -> Vec<(usize, &str)> {
 /// Returns the fragments in a folder's Rust files, each as "file:line: text".
 fn fragments_in(folder: &Path) -> Vec<String> {
     let mut found = Vec::new();
-    for path in fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()) {
-        if path.is_dir() {
-            found.extend(fragments_in(&path));
-        } else if path.extension().is_some_and(|e| e == "rs") {
-            let source = fs::read_to_string(&path).unwrap();
-            let lines = fragments(&source);
-            found.extend(lines.iter().map(|(line, words)| format!("{}:{line}: {words}", path.display())));
-        }
+    for (path, source) in sources(folder) {
+        let lines = fragments(&source).into_iter();
+        found.extend(lines.map(|(line, words)| format!("{}:{line}: {words}", path.display())));
     }
     found
 }
 
 #[test]
 fn no_paragraph_of_a_doc_comment_begins_like_a_fragment() {
-    let all = crates();
-    assert!(all.len() > 10, "the crates of {} were not found", workspace().display());
-    let found: Vec<String> = all.iter().flat_map(|folder| fragments_in(&folder.join("src"))).collect();
+    let found = found_in_crates(fragments_in);
     let advice = "write a sentence with a subject (crates/STYLE.md, Words)";
     assert!(found.is_empty(), "{advice}:\n{}", found.join("\n"));
 }

@@ -36,8 +36,8 @@ pub(super) struct Ran {
 }
 
 impl Machine {
-    /// Loads PTX into an empty GPU.
-    pub(super) fn new(ptx: &str, entry: &str) -> Result<Self, Unusable> {
+    /// Loads PTX into an empty GPU, whose launches may take `left` thread instructions together.
+    pub(super) fn new(ptx: &str, entry: &str, left: u64) -> Result<Self, Unusable> {
         let module = Module::parse(ptx).map_err(|refusal| Unusable::Refused(Box::new(refusal)))?;
         if !module.entries().any(|name| name == entry) {
             return Err(Unusable::NoEntry(module.entries().map(str::to_owned).collect()));
@@ -45,7 +45,7 @@ impl Machine {
         let mut gpu = Gpu::new();
         let loaded = gpu.load(&module).map_err(Unusable::TooLarge)?;
         let kernel = loaded.kernel(entry).map_err(|refusal| Unusable::Refused(Box::new(refusal)))?;
-        Ok(Self { gpu, kernel, left: MOST_THREAD_STEPS })
+        Ok(Self { gpu, kernel, left })
     }
 
     /// Runs a case with all checks enabled. A launch that takes more instructions than are left is assumed to loop forever. Every array is new, so nothing remains from an earlier launch. Outputs are NaN and marked as unwritten, and there

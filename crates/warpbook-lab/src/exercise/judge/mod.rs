@@ -92,7 +92,7 @@ const ONE_MORE: Turn = (0, Order::Backwards);
 /// Judges a kernel in PTX: runs it at every size and compares its results with the reference.
 pub(super) fn judge(task: &KernelTask, ptx: &str, seed: u64) -> Judged {
     let mut judged = Judged::default();
-    let mut machine = match Machine::new(ptx, task.entry) {
+    let mut machine = match Machine::new(ptx, task.entry, MOST_THREAD_STEPS) {
         Ok(machine) => machine,
         Err(unusable) => return unusable_kernel(task, unusable),
     };
@@ -211,10 +211,7 @@ fn first_wrong<'a>(case: &'a Case, ran: &Ran) -> Option<Wrong<'a>> {
 
 /// Returns true if a launch is right on a GPU that has run nothing before, within the thread instructions that are left.
 fn is_right_alone(ptx: &str, task: &KernelTask, case: &Case, (order, left): (Order, u64)) -> bool {
-    let ran = Machine::new(ptx, task.entry).ok().and_then(|mut machine| {
-        machine.left = left;
-        machine.run(case, order).ok()
-    });
+    let ran = Machine::new(ptx, task.entry, left).ok().and_then(|mut machine| machine.run(case, order).ok());
     ran.is_some_and(|ran| first_wrong(case, &ran).is_none())
 }
 

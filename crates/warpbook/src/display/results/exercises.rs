@@ -318,7 +318,7 @@ mod tests {
         let right = tried(&solution);
         let (text, html) = (right.text(), right.html());
         assert!(text.starts_with("E05 RIGHT AND ON TARGET: ") && text.contains("on target"), "{text}");
-        assert!(text.contains("E05.cu:5") && text.contains("x[i] + y[i];"), "{text}");
+        assert!(text.contains("E05.cu:5") && text.contains("y[i] = a * x[i] + y[i];"), "{text}");
         assert!(!html.contains("<b>") && html.contains("Costs by source line"), "{html}");
         let rust = tried(&solution.replace("int i =", "let i ="));
         for shown in [rust.text(), rust.html()] {
