@@ -3,7 +3,7 @@
 use super::judge::{references, shift};
 use super::{ComparedRow, Comparison, Verdict};
 use crate::draw::text::words::{counted, listed, percent, times};
-use crate::record::{Ratio, THRESHOLD, label};
+use crate::record::{Ratio, THRESHOLD, label, threshold};
 
 /// Maximum number of changed rungs that are named.
 const MOST_NAMED: usize = 3;
@@ -145,20 +145,19 @@ impl<'a> Comparison<'a> {
     /// Returns a sentence about the record that is the fastest most often: "2026-12-24 is the fastest at 5 of 8 rungs"; `None` if no rung
     /// has a ratio.
     pub(super) fn finding_of_many(&self) -> Option<String> {
-        let speeds = |row: &ComparedRow<'_>| -> Vec<(f64, usize)> {
-            let others = (1..row.cells.len()).filter_map(|i| Some((row.cells[i].ratio?.value, i)));
-            let mut all: Vec<(f64, usize)> = others.chain([(1.0, 0)]).collect();
-            all.sort_by(|a, b| b.0.total_cmp(&a.0));
+        let speeds = |row: &ComparedRow<'_>| -> Vec<(Ratio, usize)> {
+            let others = (1..row.cells.len()).filter_map(|i| Some((row.cells[i].ratio?, i)));
+            let mut all: Vec<(Ratio, usize)> = others.chain([(Ratio::ONE, 0)]).collect();
+            all.sort_by(|a, b| b.0.value.total_cmp(&a.0.value));
             all
         };
         let compared: Vec<_> = self.rows.iter().map(speeds).filter(|all| all.len() > 1).collect();
-        // Two measurements of the same work differ by up to 1 %.
-        let fastest: Vec<usize> =
-            compared.iter().filter(|all| all[0].0 > 1.01 * all[1].0).map(|all| all[0].1).collect();
+        let is_ahead = |all: &&Vec<(Ratio, usize)>| all[1..].iter().all(|(other, _)| all[0].0.is_above(other));
+        let fastest: Vec<usize> = compared.iter().filter(is_ahead).map(|all| all[0].1).collect();
         let wins = |record: &usize| fastest.iter().filter(|first| *first == record).count();
         let best = (0..self.labels.len()).max_by_key(wins).filter(|_| !compared.is_empty())?;
         Some(match wins(&best) {
-            0 => "No record is more than 1 % faster than all others at any rung".into(),
+            0 => format!("No record is more than {} faster than all others at any rung", threshold()),
             count => format!("{} is the fastest at {count} of {}", self.labels[best], counted(compared.len(), "rung")),
         })
     }

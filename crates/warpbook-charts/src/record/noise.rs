@@ -123,6 +123,9 @@ pub struct Ratio {
 }
 
 impl Ratio {
+    /// The ratio of the first record to itself.
+    pub(crate) const ONE: Self = Self { value: 1.0, low: 1.0, high: 1.0 };
+
     pub(crate) fn new(ln: f64, error: Option<Error>) -> Self {
         let half = error.map_or(0.0, Error::half_width);
         // The limits are beyond any figure that can be drawn or written.
@@ -139,13 +142,18 @@ impl Ratio {
     /// Returns true if the interval lies wholly above the threshold.
     #[must_use]
     pub fn is_faster(&self) -> bool {
-        self.low > 1.0 + THRESHOLD
+        self.is_above(&Self::ONE)
     }
 
     /// Returns true if the interval lies wholly below the threshold.
     #[must_use]
     pub fn is_slower(&self) -> bool {
-        self.high < 1.0 / (1.0 + THRESHOLD)
+        Self::ONE.is_above(self)
+    }
+
+    /// Returns true if the intervals are apart, and this one is higher by more than the threshold.
+    pub(crate) fn is_above(&self, other: &Self) -> bool {
+        self.low > (1.0 + THRESHOLD) * other.high
     }
 }
 

@@ -221,7 +221,13 @@ fn an_experiment_that_nobody_knows_is_drawn_from_what_its_record_says() {
     assert!(chart.title.ends_with(" within noise"), "{}", chart.title);
     assert!(chart.svg.as_str().contains(">Row softmax: 2 records compared, NVIDIA H200, "), "{}", chart.svg.as_str());
     let three = draw().compare(&[&run, &later, &run], 65_536).unwrap();
-    assert_eq!(three.title, "No record is more than 1 % faster than all others at any rung");
+    assert_eq!(three.title, "No record is more than 3 % faster than all others at any rung");
+    let mut faster = run.clone();
+    for sample in faster.measurements.iter_mut().flat_map(|m| &mut m.samples_us) {
+        *sample /= 2.0;
+    }
+    let one_ahead = draw().compare(&[&run, &later, &faster], 65_536).unwrap();
+    assert!(one_ahead.title.contains(" is the fastest at "), "{}", one_ahead.title);
     let error = draw().compare(&[&run, &later], 77).unwrap_err().to_string();
     assert!(error.ends_with("has no measurement of 77 rows."), "{error}");
 

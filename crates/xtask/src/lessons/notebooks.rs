@@ -494,6 +494,31 @@ mod tests {
         assert!(charts > 150 && outputs > 350, "{charts} charts in {outputs} outputs");
     }
 
+    /// Checks that the X-rays of a lesson show nearly all of the time that the text describes.
+    #[test]
+    fn x_rays_in_stored_outputs_have_most_of_their_marks() {
+        let missing = |output: &str| -> Vec<f64> {
+            let sentences = output.match_indices(" no marks were kept").map(|(end, _)| &output[..end]);
+            let shares = sentences.filter_map(|text| text.rsplit("For ").next());
+            shares
+                .flat_map(|text| text.split(" % of the time").filter_map(|t| t.split(' ').next_back()?.parse().ok()))
+                .collect()
+        };
+        assert_eq!(
+            missing("X. For 89 % of the time of gemm's warps no marks were kept; shares are of the rest."),
+            [89.0]
+        );
+        let mut x_rays = 0;
+        for (name, cell) in code_cells() {
+            let outputs = cell["outputs"].to_string();
+            x_rays += usize::from(outputs.contains("X-ray of "));
+            for percent in missing(&outputs) {
+                assert!(percent <= 10.0, "{name}: {percent} % of the time has no marks: {}", source(&cell));
+            }
+        }
+        assert!(x_rays >= 5, "{x_rays} X-rays");
+    }
+
     /// Notebooks are downloaded with every clone, and GitHub does not show much larger ones.
     #[test]
     fn notebooks_with_their_outputs_stay_small() {

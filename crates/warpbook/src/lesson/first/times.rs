@@ -222,7 +222,7 @@ fn not_timed(name: &str) -> (Vec<Point>, String) {
         "{name} was not timed: the emulator has no times. The point shows `y[i] = 2 * x[i]`, the most similar kernel with a published time: 1 operation for \
          8 bytes, {} for {} elements, from {}.",
         figures::time(us),
-        figures::count(n),
+        figures::scale(n),
         origin(&record)
     );
     (vec![Point { name: "y[i] = 2 x[i], published".into(), flops: n, bytes: 8.0 * n, us }], said)
