@@ -71,14 +71,21 @@ pub fn headline(run: &Run, problem: &Problem) -> Option<Headline> {
     }
 }
 
-/// Returns the log of Warpbook's fastest training of a problem, among those that ran to their end and did not diverge, and
-/// the number of its seeds. A rung that was trained from several seeds counts by the training with the median time. If there
-/// is no such training, returns the problem's first log, or else the record's.
+/// Returns the log of Warpbook's fastest training of a problem, and the number of its seeds. If there is no such training,
+/// returns the problem's first log, or else the record's.
 fn logged<'r>(run: &'r Run, problem: &Problem) -> Option<(&'r TrainLog, usize)> {
-    let of_problem = || run.train_logs.iter().filter(|l| l.problem == *problem);
-    let is_own = |l: &TrainLog| run.rung(&l.rung).is_some_and(|r| !matches!(r.runner, Runner::External(_)));
+    let first = || run.train_logs.iter().find(|l| l.problem == *problem).or(run.train_logs.first());
+    fastest_training(run, problem, false).or_else(|| first().map(|log| (log, 1)))
+}
+
+/// Returns the log of the fastest training of a problem by Warpbook or by a framework, among those that ran to their end and
+/// did not diverge, and the number of its seeds. A rung that was trained from several seeds counts by the training with the
+/// median time.
+fn fastest_training<'r>(run: &'r Run, problem: &Problem, by_framework: bool) -> Option<(&'r TrainLog, usize)> {
+    let runs_there =
+        |l: &TrainLog| run.rung(&l.rung).is_some_and(|r| matches!(r.runner, Runner::External(_)) == by_framework);
     let total_s = |l: &TrainLog| {
-        let course = l.course.as_ref().filter(|c| c.is_finished() && is_own(l) && divergence(l).is_none())?;
+        let course = l.course.as_ref().filter(|c| c.is_finished() && runs_there(l) && divergence(l).is_none())?;
         usable(Some(course.total_s))
     };
     let median_of_seeds = |l: &'r TrainLog| {
@@ -89,9 +96,9 @@ fn logged<'r>(run: &'r Run, problem: &Problem) -> Option<(&'r TrainLog, usize)> 
         let middle = timed.len().checked_sub(1)? / 2;
         Some((timed[middle], timed.len()))
     };
-    let fastest = of_problem().filter_map(median_of_seeds).min_by(|a, b| a.0.1.total_cmp(&b.0.1));
-    let first = || of_problem().next().or(run.train_logs.first()).map(|log| (log, 1));
-    fastest.map(|((log, _), seeds)| (log, seeds)).or_else(first)
+    let of_problem = run.train_logs.iter().filter(|l| l.problem == *problem);
+    let fastest = of_problem.filter_map(median_of_seeds).min_by(|a, b| a.0.1.total_cmp(&b.0.1));
+    fastest.map(|((log, _), seeds)| (log, seeds))
 }
 
 /// Returns true if two problems are the same but for the seed.
@@ -395,6 +402,10 @@ fn of_training(run: &Run, log: &TrainLog, seeds: usize) -> Option<Headline> {
         sentence += &format!(", in {total}");
         if seeds > 1 {
             sentence += &format!(", the median of {seeds} seeds");
+        }
+        let other = fastest_training(run, &log.problem, true).filter(|(other, _)| other.rung != log.rung);
+        if let Some((other, course)) = other.and_then(|(other, _)| Some((other, other.course.as_deref()?))) {
+            sentence += &format!("; “{}” took {}", name(run, &other.rung), time(course.total_s * 1e6));
         }
         tiles.push(HeadlineTile::new(TIME, total, format!("{} steps", course.made())));
     }
