@@ -202,6 +202,8 @@ fn execute(w: &Workspace, venv: &Venv, notebook: &Path, options: &[&str], folder
     let mut python = venv.run_python();
     python.args(["-c", EXECUTE]).arg(notebook).arg(CELL_LIMIT.as_secs().to_string()).args(options);
     python.env("WARPBOOK_EVCXR_DIR", folders.builds).env_remove("EVCXR_TMPDIR").current_dir(&w.root);
+    // The tries of these runs do not belong to the user's progress.
+    python.env("WARPBOOK_PROGRESS", w.target.join("xtask/progress"));
     if let Some(kernels) = folders.kernels {
         python.env("WARPBOOK_CACHE", kernels);
     }
