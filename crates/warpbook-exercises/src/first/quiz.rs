@@ -20,6 +20,10 @@ const QUESTIONS: [Question; 8] = [
         causes: &[
             ("10", "That is its number in its own block: add the threads of the blocks before it."),
             ("40", "Block 3 begins after three blocks of 256 threads, not after three threads or blocks of 10."),
+            (
+                "521",
+                "Blocks and threads are counted from 0: three blocks lie before block 3, and ten threads before thread 10.",
+            ),
             ("1034", "Blocks are counted from 0, so three of them lie before block 3, not four."),
             ("2563", "The block's number is multiplied by the threads of a block, not the thread's by them."),
         ],
@@ -37,7 +41,7 @@ const QUESTIONS: [Question; 8] = [
         why: "1000 / 256, rounded up, is 4. The last block has 24 threads without an element.",
     },
     Question {
-        text: "A kernel begins with `if (i < n)`. What do the threads do for which this is false?",
+        text: "The whole body of a kernel stands in `if (i < n) { ... }`. What do the threads do for which this is false?",
         choices: &[
             "They are never started.",
             "They run to the end of the kernel without touching memory.",
@@ -53,7 +57,7 @@ const QUESTIONS: [Question; 8] = [
         why: "The last block starts all of its threads. The guard lets those without an element do nothing.",
     },
     Question {
-        text: "`kernel.launch(...)` has returned without an error. What is certain?",
+        text: "On a GPU, `kernel.launch(...)` has returned without an error. What is certain?",
         choices: &[
             "The kernel has ended.",
             "The kernel has begun.",
@@ -69,13 +73,17 @@ const QUESTIONS: [Question; 8] = [
         why: "A launch queues the kernel and returns at once. Whoever needs the result waits, for example in `to_vec`.",
     },
     Question {
-        text: "A matrix of 100 rows and 40 columns lies in memory row by row. Which element of the array is row 2, column 3?",
+        text: "A matrix of 100 rows and 40 columns lies in memory row by row. Which element of the array is row 2, column 3, if all are counted from 0?",
         choices: &[],
         right: Answer::Number(83.0, 0.0),
         causes: &[
             ("203", "A row has as many elements as there are columns: 40, not 100."),
             ("302", "That is column by column: here a row's elements lie together."),
             ("122", "Row and column are exchanged: row 2 begins at element 2 × 40."),
+            (
+                "42",
+                "Rows and columns are counted from 0: two rows lie before row 2, and three columns before column 3.",
+            ),
             ("6", "Row 2 begins after two whole rows of 40 elements: add, do not multiply."),
         ],
         why: "Row 2 begins at 2 × 40, and column 3 is 3 further: 83.",

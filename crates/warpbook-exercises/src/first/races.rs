@@ -59,7 +59,14 @@ pub(crate) const HISTOGRAM: Definition = Definition {
             ),
         ],
         faults: &[
-            ("out_of_bounds", "`kind` has elements 0 to `n` - 1, and `count` has elements 0 to 15."),
+            (
+                "out_of_bounds",
+                "`kind` has elements 0 to `n` - 1, and `count` has elements 0 to 15. An element is counted at its kind, which is `kind[i]`.",
+            ),
+            (
+                "trap",
+                "`atomicAdd` needs an element that threads share, such as `&count[0]`. A variable of the kernel belongs to one thread.",
+            ),
             (
                 "race",
                 "Two threads change the same count, and nothing orders them: one of the two elements may get lost. `atomicAdd` does all three steps in one.",

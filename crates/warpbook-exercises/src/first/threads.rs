@@ -126,6 +126,11 @@ pub(crate) const MANY_BLOCKS: Definition = Definition {
                 |wrong| wrong.written_only(|i| i < grid(wrong) - 1 + block(wrong)),
             ),
             Mistake::new(
+                "factors_exchanged",
+                "Neighbouring threads have elements that are far apart: thread 1 of block 0 should have element 1. Multiply the block's number by `blockDim.x`, not the thread's.",
+                |wrong| wrong.written_only(|i| i % block(wrong) < grid(wrong)),
+            ),
+            Mistake::new(
                 "fixed_block",
                 "Right with 256 threads a block, but not with any other number. Use `blockDim.x` instead of writing 256.",
                 |wrong| block(wrong) != 256 && wrong.written_only(|i| i % 256 < block(wrong)),
@@ -138,7 +143,7 @@ pub(crate) const MANY_BLOCKS: Definition = Definition {
         faults: &[
             (
                 "out_of_bounds",
-                "The last block has more threads than there are elements left. Only threads whose `i` is less than `n` may read and write.",
+                "The last block has more threads than there are elements left. Only threads whose `i` is less than `n` may read and write: there is no element `n`.",
             ),
             (
                 "race",

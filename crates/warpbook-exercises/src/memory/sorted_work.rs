@@ -100,7 +100,7 @@ pub(crate) const SORTED_WORK: Definition = Definition {
         faults: &[
             (
                 "out_of_bounds",
-                "There are 4 plans and `n` customers, and the last block has more threads than results. The plan is the quotient `t / n`, the customer the remainder `t % n`.",
+                "There are 4 plans and `n` customers, and the last block has more threads than results. Which plan does thread `t` have, and how many threads does a plan need?",
             ),
             ("race", "Two threads write the same result. Each of the `4 * n` threads should write one of its own."),
             ("endless", "The loop over the years never ends. Does `year` grow in every round?"),

@@ -104,6 +104,15 @@ pub(crate) const SOFTMAX: Definition = Definition {
                 },
             ),
             Mistake::new(
+                "old_sum_kept",
+                "A thread with several elements has a wrong sum: when a larger number comes, the sum so far shrinks by `exp(old - new)`, with the old number from before the update.",
+                |wrong| {
+                    let rows = Rows::new(wrong);
+                    let (sums, powers) = (rows.sums_that_never_shrink(), rows.powers(|_| 0));
+                    wrong.looks_like(|i| powers[i] / sums[i])
+                },
+            ),
+            Mistake::new(
                 "warp_sum",
                 "Each warp divided by its own sum. The sums of all warps of the block have to be added, through shared memory.",
                 |wrong| {
@@ -138,6 +147,11 @@ pub(crate) const SOFTMAX: Definition = Definition {
                     let sums = rows.sums(&powers, |_| 0);
                     wrong.looks_like(|i| powers[i] / sums[i])
                 },
+            ),
+            Mistake::new(
+                "wrong_sum",
+                "All shares of a row are wrong by the same factor, so its sum is wrong. A thread's sum shrinks by its own factor, `exp(own - all)`, before sums of threads are added.",
+                |wrong| Rows::new(wrong).have_one_factor(wrong),
             ),
         ],
         faults: &[
@@ -200,6 +214,29 @@ impl Rows {
     /// Returns for each element the sum of the values in its row over all columns of its group.
     fn sums(&self, values: &[f64], group: Group) -> Vec<f64> {
         self.folded(values, group, 0.0, |a, b| a + b)
+    }
+
+    /// Returns for each element the sum of its row if a thread adds its powers without a smaller scale for those before a larger number.
+    fn sums_that_never_shrink(&self) -> Vec<f64> {
+        let of_row = |row: &[f64]| {
+            let (mut tops, mut sums) = ([f64::NEG_INFINITY; THREADS], [0.0; THREADS]);
+            for (column, v) in row.iter().enumerate() {
+                let t = thread(column);
+                tops[t] = v.max(tops[t]);
+                sums[t] += (v - tops[t]).exp();
+            }
+            let all = tops.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+            let sum: f64 = tops.iter().zip(sums).map(|(top, sum)| sum * (top - all).exp()).sum();
+            vec![sum; row.len()]
+        };
+        self.x.chunks(self.cols).flat_map(of_row).collect()
+    }
+
+    /// Returns true if in each row all results differ from the reference by the same factor, which is not 1 in all rows.
+    fn have_one_factor(&self, wrong: &Wrong) -> bool {
+        let factors: Vec<f64> = wrong.got().iter().zip(wrong.expected()).map(|(got, share)| got / share).collect();
+        let is_alike = |row: &[f64]| row.iter().all(|f| f.is_finite() && (f / row[0] - 1.0).abs() < 1e-3);
+        factors.chunks(self.cols).all(is_alike) && factors.iter().any(|f| (f - 1.0).abs() > 1e-3)
     }
 
     /// Returns the matrix that results from reading the input column by column.

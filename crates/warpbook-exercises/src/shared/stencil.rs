@@ -123,11 +123,11 @@ pub(crate) const STENCIL: Definition = Definition {
             ),
             (
                 "unwritten",
-                "A place of the tile was read that no thread has written. The tile has 3 places more on each side, and somebody has to fill them.",
+                "A place of the tile was read that no thread has written. The tile has 3 places more on each side, and somebody has to fill them. In the last block, places past the end of the array need a 0, too.",
             ),
             (
                 "out_of_bounds",
-                "At the ends of the array, neighbours do not exist and must not be read. The tile needs 256 + 6 places.",
+                "At the ends of the array some neighbours do not exist: where there is none, put 0 into the tile. The tile itself needs 256 + 6 places.",
             ),
             ("endless", "The loop over the seven elements never ends. Does `j` grow in every round?"),
         ],

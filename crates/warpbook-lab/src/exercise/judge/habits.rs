@@ -1,12 +1,22 @@
 //! Hints for compiler errors that are typical of Rust programmers.
 
 /// Pairs of a part of the compiler's message and a hint.
-const HABITS: [(&str, &str); 9] = [
+const HABITS: [(&str, &str); 13] = [
     ("identifier \"let\" is undefined", "C++ has no `let`: a variable begins with its type, as in `int i = 0;`."),
     ("identifier \"fn\" is undefined", "C++ has no `fn`: a function begins with the type of its result."),
     ("identifier \"f32\" is undefined", "Rust's `f32` is `float` in C++."),
     ("identifier \"i32\" is undefined", "Rust's `i32` is `int` in C++."),
-    ("expected a \"(\"", "The conditions of `if`, `while` and `for` stand in round brackets."),
+    ("identifier \"u32\" is undefined", "Rust's `u32` is `unsigned` in C++."),
+    ("identifier \"usize\" is undefined", "C++ has no `usize`: an index is an `int`."),
+    ("identifier \"mut\" is undefined", "C++ has no `&mut`: the address of an element is `&count[0]`."),
+    (
+        "expression must have class type",
+        "Numbers have no methods in C++: call a function, such as `atomicAdd(&count[0], 1)`.",
+    ),
+    (
+        "expected a \"(\"",
+        "The conditions of `if` and `while` stand in round brackets, and a loop is `for (int j = 0; j < n; ++j)`.",
+    ),
     ("expected a \";\"", "A `;` is missing, often at the end of the line before."),
     ("expression must be a modifiable lvalue", "What is left of `=` is `const`: it can be read, but not written."),
     (
@@ -35,6 +45,10 @@ mod tests {
             "fn f() {}",
             "f32 v = 0;",
             "i32 v = 0;",
+            "u32 v = 0;",
+            "usize i = 0;",
+            "atomicAdd(&mut y[0], 1);",
+            "y[0].fetch_add(1);",
             "while n > 0 { y[0] = 1; }",
             "int i = 0\n y[0] = i;",
             "x[0] = 1;",
