@@ -29,7 +29,7 @@ import struct
 import sys
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -272,8 +272,11 @@ class Loops(wr.Ladder):
     def read(problem: Problem) -> Work:
         return Work.of(problem)
 
-    def __init__(self, torch: Any, settings: wr.Settings, *more: Any, **named: Any):
-        super().__init__(torch, settings, *more, **named)
+    def __init__(self, torch: Any, settings: wr.Settings, machine: wr.Machine, **named: Any):
+        if machine.gpu:
+            # With a GPU, the ways in fp32 run there, too.
+            settings = replace(settings, ways=tuple(replace(way, on_gpu=True) for way in settings.ways))
+        super().__init__(torch, settings, machine, **named)
         folder = settings.options.data
         self.files = tuple(images_and_labels(folder, part) for part in ("train", "t10k"))
         for problem in settings.problems:

@@ -79,7 +79,9 @@ class Loops(InMnist):
         # Three trainings would be enough for a comparison, but all ways are offered.
         self.assertEqual([way.id for way in ladder.ways], list(loader_loop.FED))
         self.assertEqual(len(ladder.ways), 6)
-        self.assertEqual([way.on_gpu for way in ladder.ways], [False] * 3 + [True] * 3)
+        self.assertEqual([way.on_gpu for way in ladder.settings.ways], [True] * 6)
+        on_cpu, _ = self.ladder(None, looped(), machine=WITHOUT_GPU)
+        self.assertEqual([way.on_gpu for way in on_cpu.settings.ways], [False] * 3 + [True] * 3)
 
     def test_what_it_cannot_train_on_is_refused(self):
         def settings(**more):
