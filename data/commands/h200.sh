@@ -140,7 +140,7 @@ warpbook speedrun mnist --data data/mnist --precision amp-fp16 --epochs 8 --cold
   python3 notebooks/pytorch/mnist_to_99.py --like data/results/mnist-to-99-h200.json --data data/mnist --cold 5 --out target/publish/mnist-to-99-pytorch-h200.json &&
   warpbook merge data/results/mnist-to-99-h200.json target/publish/mnist-to-99-pytorch-h200.json --out data/results/mnist-to-99-h200.json
 
-# data/results/loop-h200.json, which takes the place of data/loader-loop-h200.json
+# data/results/loop-h200.json
 warpbook run loop --data data/mnist --samples 3 --budget 60 --out data/results/loop-h200.json &&
   python3 notebooks/pytorch/loader_loop.py --like data/results/loop-h200.json --data data/mnist --budget 1 --out target/publish/loop-pytorch-h200.json &&
   warpbook merge data/results/loop-h200.json target/publish/loop-pytorch-h200.json --out data/results/loop-h200.json

@@ -29,8 +29,6 @@ impl Gpu {
 pub struct Made {
     /// The file, relative to the repository.
     pub file: String,
-    /// An older published file that this one replaces.
-    pub replaces: Option<&'static str>,
     /// Number of GPUs that the commands need.
     pub gpus: usize,
     /// The commands in order; each needs the results of the one before.
@@ -48,7 +46,7 @@ const SCRATCH: &str = "target/publish";
 
 impl Made {
     fn new(file: String, gpus: usize, ending: String) -> Self {
-        Self { file, replaces: None, gpus, steps: Vec::new(), parts: Vec::new(), ending }
+        Self { file, gpus, steps: Vec::new(), parts: Vec::new(), ending }
     }
 
     /// Returns a record, without commands yet, on a number of GPUs: "data/results/matmul-h200.json".
@@ -255,11 +253,10 @@ fn mnist_to_99() -> Made {
 }
 
 fn looped() -> Made {
-    let record = Made::record("loop", Gpu::H200, 1)
+    Made::record("loop", Gpu::H200, 1)
         .ours(&format!("run loop --data {MNIST} --samples 3 --budget 60"))
         .pytorch("loader_loop", &format!("--data {MNIST} --budget 1"), "loop-pytorch")
-        .merged();
-    Made { replaces: Some("data/loader-loop-h200.json"), ..record }
+        .merged()
 }
 
 /// The CIFAR-10 speedruns: with six views, with two views, and in new processes.
@@ -391,8 +388,7 @@ pub fn script(gpu: Gpu) -> String {
             gpus = made.gpus;
             let _ = writeln!(text, "\n# ---- On {gpus} GPU{} ----", if gpus == 1 { "" } else { "s" });
         }
-        let replaces = made.replaces.map_or_else(String::new, |old| format!(", which takes the place of {old}"));
-        let _ = write!(text, "\n# {}{replaces}\n{}\n", made.file, made.steps.join(" &&\n  "));
+        let _ = write!(text, "\n# {}\n{}\n", made.file, made.steps.join(" &&\n  "));
     }
     text += "\n# Tables, pictures and the list of records\ncargo xtask publish\n\
              # Lessons that read or quote a record: cargo xtask notebooks --write\n";
@@ -437,8 +433,7 @@ mod tests {
     #[test]
     fn every_published_measurement_has_its_commands() {
         let all: Vec<Made> = Gpu::ALL.into_iter().flat_map(published).collect();
-        let files: Vec<&str> =
-            all.iter().flat_map(|made| [Some(made.file.as_str()), made.replaces]).flatten().collect();
+        let files: Vec<&str> = all.iter().map(|made| made.file.as_str()).collect();
         assert_eq!(files.iter().collect::<BTreeSet<_>>().len(), files.len(), "a file is made once");
         let w = workspace();
         let measured = measured(&w);
@@ -582,9 +577,7 @@ mod tests {
         );
         assert!(text.contains("\nexport WARPBOOK_DATA=\"$PWD/data\"\n") && !text.contains("JPEG"));
         let of_h200 = script(Gpu::H200);
-        assert!(
-            of_h200.contains("\n# data/results/loop-h200.json, which takes the place of data/loader-loop-h200.json\n")
-        );
+        assert!(of_h200.contains("\n# data/results/loop-h200.json\n"));
         assert!(
             of_h200.contains("\n# ---- On 4 GPUs ----\n") && of_h200.contains("\n# data/mnist has MNIST's four files")
         );

@@ -6,8 +6,6 @@ use crate::figures;
 use crate::prelude::experiment::*;
 use crate::prelude::nn::*;
 use crate::prelude::*;
-use serde::Deserialize;
-use std::path::Path;
 use std::sync::mpsc::sync_channel;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -200,7 +198,7 @@ fn loops_by(run: &Run, way: impl Fn(&Rung) -> Option<(Precision, Feed)>) -> Vec<
     Feed::ALL.into_iter().flat_map(|feed| all.iter().filter(move |l| l.feed == feed).cloned()).collect()
 }
 
-/// Training loops in PyTorch, read from a record or from a file in an older format.
+/// Training loops in PyTorch, read from a record.
 #[derive(Debug, Clone, PartialEq)]
 pub struct PyTorchLoops {
     /// Version of PyTorch.
@@ -211,67 +209,6 @@ pub struct PyTorchLoops {
     pub epochs: u64,
     /// Loops that were measured.
     pub loops: Vec<Loop>,
-}
-
-#[derive(Deserialize)]
-struct LoopsFile {
-    format: u32,
-    torch: String,
-    device: String,
-    epochs: u64,
-    rows: Vec<LoopRow>,
-}
-
-#[derive(Deserialize)]
-struct LoopRow {
-    batch: usize,
-    precision: String,
-    feed: String,
-    steps: u64,
-    seconds: f64,
-    peak_bytes: u64,
-    accuracy: f64,
-}
-
-/// Reads PyTorch's loops from a file of the format that `notebooks/pytorch/loader_loop.py` had before it wrote records.
-///
-/// # Errors
-/// If the file is missing, damaged or of another format.
-pub fn pytorch_loops(path: impl AsRef<Path>) -> Result<PyTorchLoops> {
-    let path = path.as_ref();
-    let refuse = |why: String| {
-        let again = "`warpbook run loop` writes a record, and notebooks/pytorch/loader_loop.py --like adds PyTorch's rows to it";
-        Error::Setting(format!("{}: {why}. {again}.", path.display()))
-    };
-    let text = std::fs::read_to_string(path).map_err(|e| refuse(format!("it cannot be read ({e})")))?;
-    let file: LoopsFile = serde_json::from_str(&text).map_err(|e| refuse(format!("it is damaged ({e})")))?;
-    if file.format != 1 {
-        return Err(refuse(format!("it has format {}, and this version reads format 1", file.format)));
-    }
-    let row = |r: LoopRow| {
-        let feed = match &*r.feed {
-            "resident" => Some(Feed::Resident),
-            "loader" => Some(Feed::Loader),
-            "loader_and_losses" => Some(Feed::LoaderAndLosses),
-            _ => None,
-        };
-        let precision = Precision::ALL.into_iter().find(|p| p.to_string() == r.precision);
-        let is_measured = r.seconds.is_finite() && r.seconds > 0.0 && r.steps > 0;
-        match (feed, precision) {
-            (Some(feed), Some(precision)) if is_measured => Ok(Loop {
-                batch: r.batch,
-                precision,
-                feed,
-                steps: r.steps,
-                seconds: r.seconds,
-                peak_bytes: Some(r.peak_bytes).filter(|bytes| *bytes > 0),
-                accuracy: Some(r.accuracy),
-            }),
-            _ => Err(refuse(format!("its row of {}, {} is not valid", r.precision, r.feed))),
-        }
-    };
-    let loops = file.rows.into_iter().map(row).collect::<Result<_>>()?;
-    Ok(PyTorchLoops { torch: file.torch, device: file.device, epochs: file.epochs, loops })
 }
 
 /// Returns a table of Warpbook's loops next to PyTorch's with the same batch, precision and feed, for the same number of steps.

@@ -7,7 +7,7 @@ mod memory;
 pub use super::training::{digits, side_by_side};
 pub use super::{at, only, table, without};
 pub use feed::{
-    Feed, Loop, PyTorchLoops, Slowed, T4_WORKERS, brought, loops, next_to_pytorch, pytorch_loops, recorded_loops,
+    Feed, Loop, PyTorchLoops, Slowed, T4_WORKERS, brought, loops, next_to_pytorch, recorded_loops,
     recorded_pytorch_loops, room_for_a_loader, slow_loader, slowed, t4, t4_image, timed_loop,
 };
 pub use gains::amp_gains;

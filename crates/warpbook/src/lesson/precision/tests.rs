@@ -269,38 +269,27 @@ fn loops_on_the_cpu_train_and_are_compared() {
 }
 
 #[test]
-fn pytorch_s_loops_are_read_and_compared() {
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("loops.json");
-    let row = |precision: &str, feed: &str| {
-        format!(
-            "{{\"batch\":8,\"precision\":\"{precision}\",\"feed\":\"{feed}\",\"steps\":10,\"seconds\":3.0,\
-             \"peak_bytes\":1048576,\"accuracy\":0.9}}"
-        )
+fn loops_are_compared_with_pytorch_s_of_the_same_work() {
+    let loop_fed_by = |feed| Loop {
+        batch: 8,
+        precision: Precision::Fp32,
+        feed,
+        steps: 10,
+        seconds: 3.0,
+        peak_bytes: Some(1 << 20),
+        accuracy: Some(0.9),
     };
-    let file = |format: u32, rows: &[String]| {
-        let rows = rows.join(",");
-        let head = format!("{{\"format\":{format},\"torch\":\"2.11\",\"device\":\"G\",\"workers\":2");
-        std::fs::write(&path, format!("{head},\"epochs\":1,\"rows\":[{rows}]}}")).unwrap();
-        pytorch_loops(&path)
+    let theirs = PyTorchLoops {
+        torch: "2.11".into(),
+        device: "G".into(),
+        epochs: 1,
+        loops: [Feed::Loader, Feed::LoaderAndLosses].map(loop_fed_by).to_vec(),
     };
-    let theirs = file(1, &[row("fp32", "loader"), row("amp-fp16", "loader_and_losses")]).unwrap();
-    assert_eq!((theirs.device.as_str(), theirs.epochs, theirs.loops.len()), ("G", 1, 2));
-    assert_eq!(theirs.loops[1].feed, Feed::LoaderAndLosses);
-    let ours = Loop { seconds: 1.5, ..theirs.loops[0].clone() };
+    let ours = Loop { seconds: 1.5, ..loop_fed_by(Feed::Loader) };
     let other = Loop { batch: 16, ..ours.clone() };
     let rows = next_to_pytorch(&[ours, other], &theirs).rows;
     assert_eq!(rows.len(), 1, "only what both have");
     assert_eq!(rows[0][3..6], [figures::time(1.5e6), figures::time(3e6), figures::times(2.0)]);
-    let refused = |found: Result<PyTorchLoops>, why: &str| {
-        let said = found.unwrap_err().to_string();
-        assert!(said.contains(why) && said.contains("loader_loop.py"), "{said}");
-    };
-    refused(file(2, &[]), "format 2");
-    refused(file(1, &[row("fp64", "loader")]), "is not valid");
-    std::fs::write(&path, "text").unwrap();
-    refused(pytorch_loops(&path), "damaged");
-    refused(pytorch_loops(folder.path().join("none.json")), "cannot be read");
 }
 
 #[test]
