@@ -274,7 +274,7 @@ class Loops(wr.Ladder):
 
     def __init__(self, torch: Any, settings: wr.Settings, machine: wr.Machine, **named: Any):
         if machine.gpu:
-            # With a GPU, the ways in fp32 run there, too.
+            # On a machine with a GPU, fp32 runs there, too.
             settings = replace(settings, ways=tuple(replace(way, on_gpu=True) for way in settings.ways))
         super().__init__(torch, settings, machine, **named)
         folder = settings.options.data

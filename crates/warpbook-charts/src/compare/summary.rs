@@ -3,7 +3,7 @@
 use super::judge::{references, shift};
 use super::{ComparedRow, Comparison, Verdict};
 use crate::draw::text::words::{counted, listed, percent, times};
-use crate::record::{Ratio, THRESHOLD, label, threshold};
+use crate::record::{Ratio, THRESHOLD, label};
 
 /// Maximum number of changed rungs that are named.
 const MOST_NAMED: usize = 3;
@@ -146,7 +146,8 @@ impl<'a> Comparison<'a> {
     /// has a ratio.
     pub(super) fn finding_of_many(&self) -> Option<String> {
         let speeds = |row: &ComparedRow<'_>| -> Vec<(Ratio, usize)> {
-            let others = (1..row.cells.len()).filter_map(|i| Some((row.cells[i].ratio?, i)));
+            let others = (1..row.cells.len())
+                .filter_map(|i| Some((row.cells[i].ratio.filter(|_| row.cells[i].why.is_empty())?, i)));
             let mut all: Vec<(Ratio, usize)> = others.chain([(Ratio::ONE, 0)]).collect();
             all.sort_by(|a, b| b.0.value.total_cmp(&a.0.value));
             all
@@ -157,7 +158,7 @@ impl<'a> Comparison<'a> {
         let wins = |record: &usize| fastest.iter().filter(|first| *first == record).count();
         let best = (0..self.labels.len()).max_by_key(wins).filter(|_| !compared.is_empty())?;
         Some(match wins(&best) {
-            0 => format!("No record is more than {} faster than all others at any rung", threshold()),
+            0 => "No record is ahead of all others by more than noise at any rung".into(),
             count => format!("{} is the fastest at {count} of {}", self.labels[best], counted(compared.len(), "rung")),
         })
     }

@@ -221,13 +221,20 @@ fn an_experiment_that_nobody_knows_is_drawn_from_what_its_record_says() {
     assert!(chart.title.ends_with(" within noise"), "{}", chart.title);
     assert!(chart.svg.as_str().contains(">Row softmax: 2 records compared, NVIDIA H200, "), "{}", chart.svg.as_str());
     let three = draw().compare(&[&run, &later, &run], 65_536).unwrap();
-    assert_eq!(three.title, "No record is more than 3 % faster than all others at any rung");
-    let mut faster = run.clone();
-    for sample in faster.measurements.iter_mut().flat_map(|m| &mut m.samples_us) {
-        *sample /= 2.0;
-    }
-    let one_ahead = draw().compare(&[&run, &later, &faster], 65_536).unwrap();
-    assert!(one_ahead.title.contains(" is the fastest at "), "{}", one_ahead.title);
+    assert_eq!(three.title, "No record is ahead of all others by more than noise at any rung");
+    // A record of the next day that is faster by a factor, whose samples alternate by a share of their time.
+    let faster = |factor: f64, noise: f64| {
+        let mut faster = run.clone();
+        faster.created = "2026-12-25T18:30:00Z".into();
+        for measurement in &mut faster.measurements {
+            for (i, sample) in measurement.samples_us.iter_mut().enumerate() {
+                *sample /= factor * if i % 2 == 0 { 1.0 + noise } else { 1.0 - noise };
+            }
+        }
+        draw().compare(&[&run, &later, &faster], 65_536).unwrap().title
+    };
+    assert!(faster(2.0, 0.0).starts_with("2026-12-25 is the fastest at "), "{}", faster(2.0, 0.0));
+    assert_eq!(faster(1.1, 0.5), three.title);
     let error = draw().compare(&[&run, &later], 77).unwrap_err().to_string();
     assert!(error.ends_with("has no measurement of 77 rows."), "{error}");
 

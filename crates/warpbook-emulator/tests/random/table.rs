@@ -37,7 +37,7 @@ pub fn page(counts: &BTreeMap<String, usize>) -> String {
         page,
         "\n`tests/random/approximate.rs` compares {} results of each approximate opcode with a GPU. The operands are random, and the bounds of the \
          error are from the PTX\nISA 9.0. Results below 2^-125 count as equal, because `.ftz` may replace them with zero. For zeros,\n\
-         denormals, infinities and NaN the emulator and the GPU return what the PTX ISA documents.\n\n\
+         denormals, infinities and NaN, the results that the PTX ISA documents are checked in the emulator and on the GPU.\n\n\
          | opcode | operands | error | relative to |\n|---|---|--:|---|",
         approximate::COUNT
     );

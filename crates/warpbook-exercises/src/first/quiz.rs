@@ -41,7 +41,7 @@ const QUESTIONS: [Question; 8] = [
         why: "1000 / 256, rounded up, is 4. The last block has 24 threads without an element.",
     },
     Question {
-        text: "The whole body of a kernel stands in `if (i < n) { ... }`. What do the threads do for which this is false?",
+        text: "The whole body of a kernel is inside `if (i < n) { ... }`. What do the threads for which this is false do?",
         choices: &[
             "They are never started.",
             "They run to the end of the kernel without touching memory.",
@@ -73,7 +73,7 @@ const QUESTIONS: [Question; 8] = [
         why: "A launch queues the kernel and returns at once. Whoever needs the result waits, for example in `to_vec`.",
     },
     Question {
-        text: "A matrix of 100 rows and 40 columns lies in memory row by row. Which element of the array is row 2, column 3, if all are counted from 0?",
+        text: "A matrix of 100 rows and 40 columns lies in memory row by row. Which element of the array is row 2, column 3, if rows, columns and elements are counted from 0?",
         choices: &[],
         right: Answer::Number(83.0, 0.0),
         causes: &[

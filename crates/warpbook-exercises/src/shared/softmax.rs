@@ -150,7 +150,7 @@ pub(crate) const SOFTMAX: Definition = Definition {
             ),
             Mistake::new(
                 "wrong_sum",
-                "All shares of a row are wrong by the same factor, so its sum is wrong. A thread's sum shrinks by its own factor, `exp(own - all)`, before sums of threads are added.",
+                "All shares of a row are wrong by the same factor. Is the largest number the same in the sum and in the result? Is each thread's sum added once, after it shrank by `exp(own - all)`?",
                 |wrong| Rows::new(wrong).have_one_factor(wrong),
             ),
         ],
@@ -216,7 +216,7 @@ impl Rows {
         self.folded(values, group, 0.0, |a, b| a + b)
     }
 
-    /// Returns for each element the sum of its row if a thread adds its powers without a smaller scale for those before a larger number.
+    /// Returns for each element the sum of its row if a thread's sum so far does not shrink when a larger number comes.
     fn sums_that_never_shrink(&self) -> Vec<f64> {
         let of_row = |row: &[f64]| {
             let (mut tops, mut sums) = ([f64::NEG_INFINITY; THREADS], [0.0; THREADS]);
@@ -232,11 +232,11 @@ impl Rows {
         self.x.chunks(self.cols).flat_map(of_row).collect()
     }
 
-    /// Returns true if in each row all results differ from the reference by the same factor, which is not 1 in all rows.
+    /// Returns true if all results of a row differ from the reference by one factor, which is not 1 in some row.
     fn have_one_factor(&self, wrong: &Wrong) -> bool {
         let factors: Vec<f64> = wrong.got().iter().zip(wrong.expected()).map(|(got, share)| got / share).collect();
         let is_alike = |row: &[f64]| row.iter().all(|f| f.is_finite() && (f / row[0] - 1.0).abs() < 1e-3);
-        factors.chunks(self.cols).all(is_alike) && factors.iter().any(|f| (f - 1.0).abs() > 1e-3)
+        self.cols > 1 && factors.chunks(self.cols).all(is_alike) && factors.iter().any(|f| (f - 1.0).abs() > 1e-3)
     }
 
     /// Returns the matrix that results from reading the input column by column.

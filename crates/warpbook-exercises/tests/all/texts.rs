@@ -53,7 +53,7 @@ fn a_stray_folder_and_a_missing_one_are_named() {
 fn tasks_have_title_signature_and_target() {
     for (definition, task) in kernels() {
         let words = squeezed(&text(&definition, "task.md"));
-        // A target is a number; a goal without one ends at RIGHT.
+        // A task with a number to reach has a target; a task without one has a goal.
         let end = if task.targets.is_empty() { "**Goal:**" } else { "**Target:**" };
         for part in [&format!("# {}: {}", definition.id, definition.title), task.signature, "**Launch:**", end] {
             assert!(words.contains(&squeezed(part)), "{} does not say `{part}`", definition.folder);

@@ -510,15 +510,14 @@ mod tests {
             missing("X. For 89 % of the time of gemm's warps no marks were kept; shares are of the rest."),
             [89.0]
         );
-        let mut x_rays = 0;
+        let mut shares = 0;
         for (name, cell) in code_cells() {
-            let outputs = cell["outputs"].to_string();
-            x_rays += usize::from(outputs.contains("X-ray of "));
-            for percent in missing(&outputs) {
+            for percent in missing(&cell["outputs"].to_string()) {
                 assert!(percent <= 10.0, "{name}: {percent} % of the time has no marks: {}", source(&cell));
+                shares += 1;
             }
         }
-        assert!(x_rays >= 5, "{x_rays} X-rays");
+        assert!(shares > 0, "no output has the sentence that is looked for");
     }
 
     /// Notebooks are downloaded with every clone, and GitHub does not show much larger ones.

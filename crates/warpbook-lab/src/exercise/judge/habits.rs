@@ -7,11 +7,11 @@ const HABITS: [(&str, &str); 13] = [
     ("identifier \"f32\" is undefined", "Rust's `f32` is `float` in C++."),
     ("identifier \"i32\" is undefined", "Rust's `i32` is `int` in C++."),
     ("identifier \"u32\" is undefined", "Rust's `u32` is `unsigned` in C++."),
-    ("identifier \"usize\" is undefined", "C++ has no `usize`: an index is an `int`."),
+    ("identifier \"usize\" is undefined", "C++ has no `usize`: here an index is an `int`."),
     ("identifier \"mut\" is undefined", "C++ has no `&mut`: the address of an element is `&count[0]`."),
     (
         "expression must have class type",
-        "Numbers have no methods in C++: call a function, such as `atomicAdd(&count[0], 1)`.",
+        "Numbers and pointers have no methods in C++: call a function, such as `atomicAdd(&count[0], 1)`.",
     ),
     (
         "expected a \"(\"",
