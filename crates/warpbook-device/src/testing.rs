@@ -81,7 +81,7 @@ impl PtxModule {
     /// Copies the arrays to the GPU, runs a kernel that takes their addresses, and returns the contents of the arrays afterwards.
     ///
     /// # Errors
-    /// The driver's errors. Also returns an error if there is no such kernel.
+    /// If the driver reports an error, or there is no such kernel.
     ///
     /// # Safety
     /// The kernel must take one address for each array and no other argument, and must not access anything outside the arrays.

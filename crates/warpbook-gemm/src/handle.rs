@@ -195,6 +195,9 @@ impl Gemm {
     }
 
     /// Returns cuDNN on the device, opening it in the first call.
+    ///
+    /// # Errors
+    /// If cuDNN is not found, or does not load or start.
     pub fn cudnn(&self) -> Result<Cudnn> {
         opened(&self.cudnn, || Cudnn::open(&self.device))
     }
@@ -212,6 +215,9 @@ impl Gemm {
     }
 
     /// Returns the plan of a product with this alignment of A and B, computed by a kernel of this project or of a learner; a library has no such plan.
+    ///
+    /// # Errors
+    /// If the product is malformed, no rung of the backend supports it, a kernel does not compile, or the device reports an error.
     pub fn plan_from(&self, by: ProductBy, product: &Product, aligned: Aligned) -> Result<Arc<Plan>> {
         product.validate().map_err(refused)?;
         let key = Key::new(product, aligned, by);
@@ -280,6 +286,9 @@ impl Gemm {
 
 impl Plan {
     /// Returns the addresses of the arrays, after checking that their types, lengths and alignment match the plan.
+    ///
+    /// # Errors
+    /// If an array has the wrong type, length or alignment, or if the workspace is too small or not aligned.
     pub fn check(&self, arrays: &DeviceArrays, workspace: &Workspace) -> Result<Arrays> {
         self.product().check(&arrays.specs()).map_err(refused)?;
         workspace.check(self.workspace_bytes()).map_err(refused)?;

@@ -556,7 +556,7 @@ fn time_waiting(lab: &Lab, device: &CudaDevice, waiting: &mut [Waiting<'_>]) -> 
     Ok(())
 }
 
-/// Times candidates that run on one stream in turn.
+/// Times candidates in turn on the stream of the first. It fails if that has none, the device fails, or the run is cancelled.
 pub fn in_turn(
     lab: &Lab,
     device: &CudaDevice,
@@ -571,7 +571,7 @@ pub fn in_turn(
     Ok(bench.cuda_in_turn(device, stream_of(*first)?, watched.then(|| lab.watch()), &regions)?)
 }
 
-/// Implements [`Trials::fastest`].
+/// Implements [`Trials::fastest`]. It fails if there is no GPU, the device fails, or the run is cancelled.
 pub fn fastest(lab: &Lab, variants: &[&dyn Candidate]) -> Result<(Option<usize>, Vec<Samples>)> {
     let Some(device) = lab.device().cuda() else { return Err(warpbook_device::Error::NeedsCuda("A trial").into()) };
     let bench = lab.bench();

@@ -477,7 +477,7 @@ impl Trials<'_> {
         match (best.and_then(|i| made.into_iter().nth(i)), refused) {
             (Some(best), _) => Ok(Box::new(best)),
             (None, Some(error)) => Err(error),
-            (None, None) => Err(Error::Setting(format!("{} has no tile.", spec.path()))),
+            (None, None) => Err(Error::Setting(format!("{} has no tile: give its row at least one.", spec.path()))),
         }
     }
 

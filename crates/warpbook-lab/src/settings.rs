@@ -172,7 +172,10 @@ impl Selection {
         all.into_iter().filter(chosen).collect()
     }
 
-    /// Returns an error unless every named rung exists and at least one selected rung has the tile.
+    /// Checks that every named rung exists and that at least one selected rung has the tile.
+    ///
+    /// # Errors
+    /// If the list of rungs is empty, there is no rung of a name, or no selected rung has the tile.
     pub fn validate(&self, all: &[Rung]) -> Result<()> {
         if self.rungs.as_ref().is_some_and(Vec::is_empty) {
             return Err(Error::Setting("No rung was named. Leave the list out to run all of them.".into()));

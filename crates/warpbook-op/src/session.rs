@@ -93,6 +93,9 @@ impl Session {
     }
 
     /// Returns the queue for a caller's stream, given its handle; `make` wraps the stream in the first call.
+    ///
+    /// # Errors
+    /// If the driver reports an error.
     pub fn queue(&self, handle: usize, make: impl FnOnce(&CudaDevice) -> Stream) -> Result<Arc<Queue>> {
         kept(&self.streams, handle, || {
             Ok(Queue { stream: make(&self.device), workspaces: Mutex::new(vec![Workspace::new(&self.device, 0)?]) })

@@ -163,6 +163,9 @@ impl Ring {
     /// Reduces the values of all ranks over the ring: every part of the values goes around the ring once to be summed,
     /// and once more to distribute the sum. Each rank sends 2 (n - 1) / n of the values. Source: Patarasuk and Yuan,
     /// "Bandwidth optimal all-reduce algorithms for clusters of workstations", 2009.
+    ///
+    /// # Errors
+    /// If another rank is lost, or the ranks call different operations.
     pub fn all_reduce(&mut self, values: &mut [f32], reduce: Reduce, wire: Wire) -> Result<()> {
         self.watched(|ring| {
             let (rank, world) = (ring.rank, ring.world);

@@ -370,7 +370,8 @@ impl Ladder<'_> {
             && !self.is_alone
             && self.run.fastest(self.problem).is_some_and(|f| f.rung == m.rung);
         if let Some(twin) = self.twin(m) {
-            id = format!("{id} · {twin}");
+            // The end of a long line is left out on a phone.
+            id = format!("{twin} · {id}");
         }
         let content = match self.measure.verdict(self.run, m) {
             Err(why) => Content::Reason(why),

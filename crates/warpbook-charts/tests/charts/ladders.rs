@@ -398,3 +398,19 @@ fn a_story_has_the_first_the_best_references_and_the_fastest() {
     assert_eq!((all.1, marked.1, story.1), (0, 1, 1));
     assert!(story.0 <= marked.0 && story.2 == all.2, "the table has all rungs");
 }
+
+/// Checks that a line for two types shows the figure of the other type on a phone, too.
+#[test]
+fn the_figure_of_the_other_type_is_not_cut_off() {
+    let folder = std::env::var("CARGO_MANIFEST_DIR").unwrap();
+    let file = std::path::Path::new(&folder).join("../../data/results/training-h200.json");
+    let run = warpbook_record::Run::from_json(&std::fs::read(file).unwrap()).unwrap();
+    for options in [Options::default(), Options::phone()] {
+        let options = Options { rungs: Rungs::Story, ..options };
+        let chart = options.ladder(&run, run.main_problem().unwrap(), run.descriptor.headline).unwrap();
+        let texts =
+            chart.svg.as_str().split('>').filter(|text| text.starts_with("fp16: ") || text.starts_with("bf16: "));
+        let texts: Vec<&str> = texts.collect();
+        assert!(!texts.is_empty() && texts.iter().all(|text| text.contains(" · ")), "{texts:?}");
+    }
+}

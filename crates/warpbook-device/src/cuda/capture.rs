@@ -181,7 +181,7 @@ impl Stream {
     /// Makes all work queued on this stream from now on wait for an event.
     ///
     /// # Errors
-    /// The driver's errors.
+    /// If the driver reports an error.
     pub fn wait(&self, event: &Event) -> Result<()> {
         self.device.bind()?;
         let _joining = joining();

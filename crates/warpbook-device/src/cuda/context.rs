@@ -323,7 +323,7 @@ impl CudaDevice {
     /// Returns the free and the total device memory in bytes.
     ///
     /// # Errors
-    /// The driver's errors.
+    /// If the driver reports an error.
     pub fn memory(&self) -> Result<(u64, u64)> {
         if self.is_emulated() {
             let total = self.0.info.memory_bytes;

@@ -10,7 +10,7 @@ impl CudaDevice {
     /// Creates an event that records the time.
     ///
     /// # Errors
-    /// The driver's errors.
+    /// If the driver reports an error.
     pub fn event(&self) -> Result<Event> {
         Event::new(self)
     }
@@ -18,7 +18,7 @@ impl CudaDevice {
     /// Creates an event that only orders streams, which costs the device less than one that records the time.
     ///
     /// # Errors
-    /// The driver's errors.
+    /// If the driver reports an error.
     pub fn untimed_event(&self) -> Result<Event> {
         Event::untimed(&self.0)
     }

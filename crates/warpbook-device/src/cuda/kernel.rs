@@ -266,7 +266,7 @@ impl Kernel {
     /// that size. This call permits launches with clusters of more than eight blocks, which not every chip supports, so check the result before launching.
     ///
     /// # Errors
-    /// The driver's errors.
+    /// If the driver reports an error.
     pub fn resident_clusters(&self, blocks: u32, shape: Launch) -> Result<u32> {
         let device = &self.device;
         let Code::Driver { function, .. } = &self.code else { return Ok(0) };

@@ -19,7 +19,7 @@ impl CudaDevice {
     /// queues it returns.
     ///
     /// # Errors
-    /// The driver's errors.
+    /// If the driver reports an error.
     pub fn stream(&self) -> Result<Stream> {
         Stream::new(self)
     }
@@ -27,7 +27,7 @@ impl CudaDevice {
     /// Creates a stream whose work gets free SMs before that of all other streams. It is meant for short work that other work waits for.
     ///
     /// # Errors
-    /// The driver's errors.
+    /// If the driver reports an error.
     pub fn urgent_stream(&self) -> Result<Stream> {
         Stream::before_others(self, true)
     }
@@ -35,7 +35,7 @@ impl CudaDevice {
     /// Creates a stream whose work gets free SMs before that of ordinary streams, but after that of urgent ones.
     ///
     /// # Errors
-    /// The driver's errors.
+    /// If the driver reports an error.
     pub fn preferred_stream(&self) -> Result<Stream> {
         Stream::before_others(self, false)
     }
@@ -324,7 +324,7 @@ impl Event {
     /// Records the event at the end of the work queued on the stream so far.
     ///
     /// # Errors
-    /// The driver's errors.
+    /// If the driver reports an error.
     pub fn record(&self, stream: &Stream) -> Result<()> {
         self.device.bind()?;
         // SAFETY: the handles of the event and of the stream are live.

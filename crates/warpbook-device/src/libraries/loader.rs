@@ -109,6 +109,9 @@ impl<T: Loadable> Loaded<T> {
 
     /// Returns the library. If its environment variable is set, only that location is tried; otherwise pip's folders, the system's loader and the
     /// toolkits are searched.
+    ///
+    /// # Errors
+    /// If the library is not found, or no file of it works.
     pub fn load(&self, driver_cuda: Option<(u32, u32)>) -> Result<Arc<T>> {
         let mut loaded = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(library) = &*loaded {

@@ -32,7 +32,7 @@ impl CudaDevice {
     /// Returns true if this device can read and write the memory of the other device.
     ///
     /// # Errors
-    /// The driver's errors.
+    /// If the driver reports an error.
     pub fn can_access(&self, other: &Self) -> Result<bool> {
         let mut can = 0;
         // SAFETY: the driver returned both devices, and `can` is live.
@@ -119,7 +119,7 @@ impl Stream {
     /// queueing the kernels. It is needed because freeing memory waits only for work of the memory's own device.
     ///
     /// # Errors
-    /// The driver's errors.
+    /// If the driver reports an error.
     pub fn keep_across<T: Element>(&self, used: &Slice<T>) -> Result<()> {
         if used.device_index() == self.device.info.index {
             return Ok(());

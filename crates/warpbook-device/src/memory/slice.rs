@@ -103,7 +103,7 @@ impl<T: Element> Slice<T> {
     /// Sets every byte to `byte`, and waits until that is done.
     ///
     /// # Errors
-    /// The driver's errors.
+    /// If the driver reports an error.
     pub fn fill_bytes(&self, byte: u8) -> Result<()> {
         self.memory.fill(self.address, self.bytes(), byte)
     }
@@ -111,7 +111,7 @@ impl<T: Element> Slice<T> {
     /// Copies values from the host to the slice, and waits for the copy.
     ///
     /// # Errors
-    /// The driver's errors.
+    /// If the driver reports an error.
     ///
     /// # Panics
     /// Panics if `values` and the slice have different lengths.
@@ -134,7 +134,7 @@ impl<T: Element> Slice<T> {
     /// Copies the slice's values into `values`; otherwise like [`Slice::to_vec`].
     ///
     /// # Errors
-    /// The driver's errors.
+    /// If the driver reports an error.
     ///
     /// # Panics
     /// Panics if `values` and the slice have different lengths.
@@ -158,7 +158,7 @@ impl<T: Element> Slice<T> {
     /// [`Stream::synchronize`](crate::Stream::synchronize) first.
     ///
     /// # Errors
-    /// The driver's errors.
+    /// If the driver reports an error.
     pub fn to_vec(&self) -> Result<Vec<T>> {
         // SAFETY: all bit patterns are valid values of T, including zeros.
         let mut values = vec![unsafe { std::mem::zeroed::<T>() }; self.len];

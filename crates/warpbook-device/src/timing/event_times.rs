@@ -41,7 +41,7 @@ impl EventTimes {
     /// Waits for the device, and starts the clock at zero.
     ///
     /// # Errors
-    /// The driver's errors.
+    /// If the driver reports an error.
     pub fn start(device: &CudaDevice) -> Result<Self> {
         device.synchronize()?;
         let zero = Event::timed(device)?;
@@ -55,7 +55,7 @@ impl EventTimes {
     /// Records an event on each stream. Streams that are being captured get no event, because it would become part of the graph.
     ///
     /// # Errors
-    /// The driver's errors.
+    /// If the driver reports an error.
     pub fn snapshot(&self) -> Result<EventSnapshot> {
         let inner = &self.device.0;
         inner.bind()?;

@@ -272,7 +272,7 @@ impl WgmmaRounds {
     /// Queues one launch.
     ///
     /// # Errors
-    /// The driver's errors.
+    /// If the driver reports an error.
     pub fn launch(&self, stream: &Stream) -> Result<()> {
         self.0.launch(stream)
     }

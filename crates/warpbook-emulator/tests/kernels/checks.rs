@@ -3,7 +3,7 @@
 use crate::learners::kernel;
 use crate::machine::{LOST_BARRIER, Machine, real};
 use crate::{products, regression};
-use warpbook_emulator::{AccessKind, Argument, Cause, Fault, Launch, LineCounts, Transfers, Verdict};
+use warpbook_emulator::{AccessKind, Argument, Cause, Fault, Launch, LineCounts, Order, Transfers, Verdict};
 use warpbook_kernels::guide;
 use warpbook_record::{Dim, KernelSpec};
 
@@ -209,6 +209,35 @@ fn counts(body: &str, threads: u32) -> LineCounts {
     let verdict = verdict_on(body, 1, threads).unwrap_or_else(|e| panic!("{e}"));
     let found = verdict.counts.lines.iter().find(|line| line.line == 3);
     found.unwrap_or_else(|| panic!("{:?}", verdict.counts)).clone()
+}
+
+/// Checks that a verdict tries three orders: each of these kernels leaves its array in one of them only.
+#[test]
+fn a_fault_that_needs_one_of_the_orders_is_found() {
+    let orders = [Order::Forwards, Order::Backwards, Order::Random(0x5eed)];
+    let conditions = ["turn == warp", "turn == 7 - warp", "turn != warp && turn != 7 - warp"];
+    for (i, condition) in conditions.into_iter().enumerate() {
+        let text = format!(
+            "extern \"C\" __global__ void k(unsigned* turns, unsigned* outside) {{\nunsigned warp = threadIdx.x / 32;\n\
+             if (threadIdx.x % 32 != 0) return;\nunsigned turn = atomicAdd(turns, 1u);\nif ({condition}) *outside = 1;\n}}\n"
+        );
+        let run = |order: Option<Order>| {
+            let mut machine = Machine::default();
+            let (turns, launch) = (machine.put(&[0u32]), Launch::new(1, 256));
+            let kernel = kernel(&mut machine, &text);
+            let arguments = [turns, Argument::U64(0)];
+            match order {
+                Some(order) => machine.gpu.launch_checked(&kernel, &Launch { order, ..launch }, &arguments),
+                None => machine.gpu.verdict(&kernel, &launch, &arguments),
+            }
+        };
+        assert_eq!(run(None).unwrap_err().cause, Cause::OutOfBounds, "{condition}");
+        for (j, order) in orders.into_iter().enumerate() {
+            // In the random order, warps may also come as in one of the others.
+            let is_known = i == j || j < 2;
+            assert!(!is_known || run(Some(order)).is_err() == (i == j), "{condition} in {order:?}");
+        }
+    }
 }
 
 #[test]

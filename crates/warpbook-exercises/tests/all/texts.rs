@@ -142,6 +142,8 @@ fn every_exercise_tries_all_cheats() {
         let causes: BTreeSet<String> = wrong_answers(&definition).into_iter().map(|(_, cause, _)| cause).collect();
         let excused = NOT_THERE.iter().find(|(id, _)| *id == definition.id).map_or(&[][..], |(_, all)| *all);
         let missing: Vec<_> = CHEATS.iter().filter(|c| !causes.contains(**c) && !excused.contains(*c)).collect();
+        let file = text(&definition, "wrong/lucky_race.cu");
+        assert!(file.starts_with("// cause: race\n"), "{}", definition.folder);
         assert!(missing.is_empty(), "{} has no wrong answer with {missing:?}", definition.folder);
     }
 }

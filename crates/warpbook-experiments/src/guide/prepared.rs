@@ -49,7 +49,10 @@ impl Arrays {
         Ok(Self { pair, work, size, x, want, out, gpu })
     }
 
-    /// Returns the GPU with copies of the arrays; an error if there is none.
+    /// Returns the GPU with copies of the arrays.
+    ///
+    /// # Errors
+    /// If there is no GPU.
     pub fn on_gpu(&self) -> Result<&PairBuffers> {
         Ok(self.gpu.as_ref().ok_or(warpbook_device::Error::NeedsCuda("This rung"))?)
     }

@@ -36,7 +36,7 @@ impl PyTorch {
         let path = path.as_ref();
         let refused = |why: String| {
             let path = path.display();
-            Error::Setting(format!("{path} cannot be read as a file of notebooks/pytorch/ddp.py --out: {why}."))
+            Error::Setting(format!("{path} is not a file that `ddp.py --out` wrote: {why}."))
         };
         let text = std::fs::read_to_string(path).map_err(|e| refused(e.to_string()))?;
         let read: Self = serde_json::from_str(&text).map_err(|e| refused(e.to_string()))?;

@@ -212,6 +212,9 @@ impl Recorder {
     }
 
     /// Writes the current record, unless it was written recently.
+    ///
+    /// # Errors
+    /// If the file cannot be written.
     pub fn keep(&mut self, path: &Path) -> Result<()> {
         if self.written.elapsed() < WRITE_EVERY {
             return Ok(());

@@ -49,6 +49,9 @@ impl TrainingRun {
 
     /// Returns the path of the file set with [`Session::out`](crate::Session::out), or the error that occurred when the
     /// file was written; [`TrainingRun::save`] can then write it elsewhere. `None` if no file was set.
+    ///
+    /// # Errors
+    /// If the file could not be written.
     #[must_use]
     pub fn written(&self) -> Option<std::result::Result<&Path, &Error>> {
         self.written.as_ref().map(|w| w.as_deref())

@@ -86,6 +86,9 @@ impl TensorParallelWork {
     }
 
     /// Records the activity of each GPU in one run.
+    ///
+    /// # Errors
+    /// If the product cannot be computed in this way, a kernel does not compile, or a device reports an error.
     pub fn timeline(&self, way: ProductWay) -> Result<Timeline> {
         Ok(self.over(way)?.timeline(&self.stream)?)
     }

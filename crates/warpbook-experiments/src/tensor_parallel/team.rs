@@ -20,6 +20,9 @@ pub(super) struct Team {
 
 impl Team {
     /// Opens the lab's device and the devices that follow it, `count` in total.
+    ///
+    /// # Errors
+    /// If there is no driver, there are fewer devices than `count`, or one of them cannot be opened.
     pub fn open(first: &CudaDevice, count: Option<u64>) -> Result<Self> {
         let there: Vec<u32> = Inventory::cuda_devices()?.iter().map(|d| d.index).collect();
         if let Some(asked) = count.filter(|n| *n > there.len() as u64) {
@@ -41,7 +44,10 @@ impl Team {
         self.devices.first().is_some_and(|d| d.is_same(first))
     }
 
-    /// Returns NCCL's communicators, or the error that occurred when they were created.
+    /// Returns NCCL's communicators, which the first call creates.
+    ///
+    /// # Errors
+    /// If NCCL is not found or reports an error, or if creating them takes too long.
     pub fn nccl(&self) -> warpbook_device::Result<Arc<Vec<Communicator>>> {
         self.nccl.get_or_init(|| Communicator::all(&self.devices, LIMIT).map(Arc::new)).clone()
     }

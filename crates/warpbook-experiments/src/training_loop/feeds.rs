@@ -92,12 +92,18 @@ impl<'s> WholeLoop<'s> {
     }
 
     /// Restores the initial weights.
+    ///
+    /// # Errors
+    /// If the device reports an error.
     pub fn restart(&mut self) -> std::result::Result<(), TrainError> {
         self.losses.clear();
         self.trainer.restart(&self.splits.train)
     }
 
     /// Runs all steps of all epochs and waits for the last one, without evaluation.
+    ///
+    /// # Errors
+    /// If a loss is not finite, a setting of the schedule is out of range, or the device reports an error.
     pub fn run(&mut self, cancel: &Cancel) -> std::result::Result<Ended, TrainError> {
         let losses = &mut self.losses;
         self.trainer.train_remaining_steps(&self.splits.train, &mut |outcomes| {
@@ -107,6 +113,9 @@ impl<'s> WholeLoop<'s> {
     }
 
     /// Classifies the test images and returns the score.
+    ///
+    /// # Errors
+    /// If the images have another shape than the network's input, or the device reports an error.
     pub fn test(&mut self) -> std::result::Result<Score, TrainError> {
         self.trainer.evaluate(&self.splits.test)
     }

@@ -12,6 +12,9 @@ fn word(len: usize) -> Result<u32> {
 
 impl AfterLibrary {
     /// Queues y = f(y + bias), where y is `[..][channels][pixels]` and f is a ReLU or the identity.
+    ///
+    /// # Errors
+    /// If an array has the wrong length or type, there are no channels or pixels, or the launch is refused.
     pub fn bias(
         &self,
         stream: &Stream,
@@ -32,6 +35,9 @@ impl AfterLibrary {
     }
 
     /// Queues y = max(y, 0); NaN stays NaN.
+    ///
+    /// # Errors
+    /// If the array has the wrong type, or the launch is refused.
     pub fn relu(&self, stream: &Stream, y: &DeviceArray) -> Result<()> {
         self.holds("The output", y, y.len())?;
         let (n, kernel) = (y.len() as u64, &self.relu[0]);
@@ -40,6 +46,9 @@ impl AfterLibrary {
     }
 
     /// Queues a kernel that sets dx to 0 where the mask is 0 or less.
+    ///
+    /// # Errors
+    /// If an array has the wrong type, the mask is too short, or the launch is refused.
     pub fn mask(&self, stream: &Stream, mask: &DeviceArray, dx: &DeviceArray) -> Result<()> {
         self.holds("The mask", mask, dx.len())?;
         self.holds("The gradient", dx, dx.len())?;
@@ -49,6 +58,9 @@ impl AfterLibrary {
     }
 
     /// Queues a copy of `from` to `to`, converted to f32.
+    ///
+    /// # Errors
+    /// If `from` has the wrong type or is too short, there are too many elements, or the launch is refused.
     pub fn widen(&self, stream: &Stream, from: &DeviceArray, to: &Slice<f32>) -> Result<()> {
         self.holds("The narrow array", from, to.len())?;
         let n = word(to.len())?;

@@ -84,6 +84,9 @@ impl Sums {
     }
 
     /// Prepares the sums of an f32 matrix with few rows that begins at a multiple of 16 bytes. Such sums need no workspace.
+    ///
+    /// # Errors
+    /// If the kernel does not compile, or the driver refuses it.
     pub fn of_few(device: &CudaDevice, n: u32, rows: u32) -> Result<Self> {
         Ok(Self { n, first: First::None, total: load(device, &total_sums_of(n))?, rows })
     }
@@ -94,6 +97,9 @@ impl Sums {
     }
 
     /// Queues the sums of `from` into `out`, `[n]`.
+    ///
+    /// # Errors
+    /// If an array has the wrong length or type, `from` is not aligned to 16 bytes where this is needed, or a launch is refused.
     pub fn queue(&self, stream: &Stream, from: &DeviceArray, out: &Slice<f32>, workspace: &Workspace) -> Result<()> {
         let sums = || workspace.part(0, self.workspace_bytes()).cast::<f32>();
         match &self.first {
@@ -122,6 +128,9 @@ impl Sums {
     }
 
     /// Queues the column sums of a matrix `from` with few rows. The first columns go to `out`, as many as it has room for, and the others to `rest`, if given.
+    ///
+    /// # Errors
+    /// If an array has the wrong length or type, `from` is not aligned to 16 bytes, or the launch is refused.
     pub fn queue_parts(
         &self,
         stream: &Stream,

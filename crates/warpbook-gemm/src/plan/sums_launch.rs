@@ -20,6 +20,9 @@ pub(crate) struct Vectors {
 
 impl Vectors {
     /// Queues the sums of `from`, `[rows][n]` and aligned to 16 bytes, into `sums`, `[chunks][n]`.
+    ///
+    /// # Errors
+    /// If the launch is refused.
     pub fn queue(&self, kernel: &Kernel, stream: &Stream, from: &DeviceArray, sums: &Slice<f32>) -> Result<()> {
         let groups = u32::try_from(u64::from(self.n) * self.dtype.bytes() / 16).unwrap_or(u32::MAX);
         let across = groups.next_power_of_two().min(8);

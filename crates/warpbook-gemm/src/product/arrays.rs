@@ -306,7 +306,10 @@ impl Workspace {
         Self(self.part(offset, self.bytes().saturating_sub(offset)))
     }
 
-    /// Returns an error unless the workspace has room for this many bytes.
+    /// Checks that the workspace has room for this many bytes.
+    ///
+    /// # Errors
+    /// If the workspace is too small, or not aligned.
     pub fn check(&self, needed: u64) -> Result<(), Malformed> {
         if self.bytes() < needed {
             return Err(Malformed(format!(

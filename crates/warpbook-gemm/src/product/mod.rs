@@ -64,7 +64,10 @@ pub(crate) struct ArraySpec {
 }
 
 impl ArraySpec {
-    /// Returns an error unless the array has the needed type and length; `name` is the array's name in the message.
+    /// Checks that the array has the needed type and length; `name` is the array's name in the message.
+    ///
+    /// # Errors
+    /// If the array has another type, or is too short.
     pub fn holds(self, name: &str, needed: Self) -> Result<(), Malformed> {
         if stored(self.dtype) != stored(needed.dtype) {
             let (is, takes) = (self.dtype.label(), needed.dtype.label());

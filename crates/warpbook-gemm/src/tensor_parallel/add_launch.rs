@@ -13,6 +13,9 @@ pub(super) struct AddPartials(Kernel);
 
 impl AddPartials {
     /// Loads the kernel for a C of this type.
+    ///
+    /// # Errors
+    /// If the kernel does not compile, or the driver refuses it.
     pub fn new(device: &CudaDevice, out: Dtype) -> Result<Self> {
         let [kernel] = load(device, [add_partials(out)])?;
         Ok(Self(kernel))
@@ -20,6 +23,9 @@ impl AddPartials {
 
     /// Queues c = first + others[0] + others[1] ..., where all of these have the same length. Each of `others` begins `stride` elements after the previous
     /// one.
+    ///
+    /// # Errors
+    /// If the launch is refused.
     ///
     /// # Panics
     /// If the lengths do not fit together.

@@ -107,6 +107,9 @@ pub(super) struct Trace {
 
 impl Trace {
     /// Queues work between two events; without a trace, only the work.
+    ///
+    /// # Errors
+    /// If the work fails, or the driver reports an error.
     pub fn around(
         trace: Option<&mut Self>,
         (device, stream): (&CudaDevice, &Stream),
@@ -121,6 +124,9 @@ impl Trace {
     }
 
     /// Records an event before some work.
+    ///
+    /// # Errors
+    /// If the driver reports an error.
     pub fn begin(&self, device: &CudaDevice, stream: &Stream) -> Result<Event> {
         let event = device.event()?;
         event.record(stream)?;
@@ -128,6 +134,9 @@ impl Trace {
     }
 
     /// Records an event after the work.
+    ///
+    /// # Errors
+    /// If the driver reports an error.
     pub fn end(
         &mut self,
         begun: Event,
@@ -141,6 +150,9 @@ impl Trace {
     }
 
     /// Reads the times once all the work has ended; `begin` and `end` are events of the first GPU around all of it.
+    ///
+    /// # Errors
+    /// If an event was not recorded, or has not happened yet.
     pub fn read(self, clocks: &Clocks, [begin, end]: [&Event; 2]) -> Result<Timeline> {
         let zero = clocks.at(0, begin)?;
         let mut stretches = Vec::new();
@@ -165,6 +177,9 @@ impl Clocks {
     const ROUNDS: usize = 8;
 
     /// Measures how far the GPUs' clocks differ, so that their spans can be drawn on one timeline. The streams must be idle.
+    ///
+    /// # Errors
+    /// If the driver reports an error.
     pub fn set(sides: &[(&CudaDevice, &Stream)]) -> Result<Self> {
         let mut clocks = Self { zeros: Vec::new(), error_us: 0.0 };
         let Some(((first, here), others)) = sides.split_first() else { return Ok(clocks) };

@@ -32,6 +32,9 @@ pub struct Operation {
 
 /// Runs a step one operation at a time. Returns the operations with their activities, and the number of lost records.
 /// All earlier work on the device must have finished.
+///
+/// # Errors
+/// If CUPTI fails, or the step does.
 pub fn by_operation(
     recorder: &Recorder,
     step: impl FnOnce(&mut dyn FnMut(&StepOperation) -> Result<(), TrainError>) -> Result<(), TrainError>,

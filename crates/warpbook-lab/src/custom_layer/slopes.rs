@@ -50,6 +50,9 @@ impl<'a> Slopes<'a> {
     }
 
     /// Adds a row for dx and one for each parameter.
+    ///
+    /// # Errors
+    /// If a gradient differs from its slope, too few slopes can be measured, or a forward pass fails.
     pub fn check(&self, report: &mut OwnReport, body: &mut dyn Body, gradients: &Gradients) -> Result<(), Stop> {
         self.array(report, body, ("dx".into(), Variable::X), &gradients.dx)?;
         for (i, name) in self.inputs.names.iter().enumerate() {

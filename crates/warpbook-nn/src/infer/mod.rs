@@ -153,7 +153,7 @@ impl Frozen {
     /// Reads a PNG or JPEG image and prepares it like the training images: see [`fit_image`].
     ///
     /// # Errors
-    /// Returns the same errors as [`fit_image`].
+    /// See [`fit_image`].
     pub fn image(&self, path: impl AsRef<Path>) -> Result<Fitted, warpbook_data::Error> {
         fit_image(path, self.shape, self.fit())
     }

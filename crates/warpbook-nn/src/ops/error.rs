@@ -114,6 +114,9 @@ pub(crate) struct Check(pub &'static str);
 
 impl Check {
     /// Checks that all sizes are at least 1.
+    ///
+    /// # Errors
+    /// If a size is 0.
     pub fn positive(self, sizes: &[(&'static str, usize)]) -> Result<()> {
         match sizes.iter().find(|(_, size)| *size == 0) {
             Some((name, _)) => Err(OpError::Zero { op: self.0, name }),
@@ -122,6 +125,9 @@ impl Check {
     }
 
     /// Checks that every slice has exactly the elements of its shape.
+    ///
+    /// # Errors
+    /// If a slice has another length than its shape.
     pub fn lengths(self, slices: &[(&'static str, usize, &[usize])]) -> Result<()> {
         let wrong = slices.iter().find(|(_, len, shape)| *len != elements(shape));
         wrong.map_or(Ok(()), |(name, len, shape)| {
@@ -131,6 +137,9 @@ impl Check {
     }
 
     /// Checks that every array on a device has the type that the kernels were loaded for, and exactly the elements of its shape.
+    ///
+    /// # Errors
+    /// If an array has another type, or another length than its shape.
     pub fn arrays(self, dtype: Dtype, arrays: &[(&'static str, &DeviceArray, &[usize])]) -> Result<()> {
         for (name, array, shape) in arrays {
             if array.dtype() != dtype {
@@ -142,6 +151,9 @@ impl Check {
     }
 
     /// Converts a size to the kernels' 32 bits.
+    ///
+    /// # Errors
+    /// If the size is 2^32 or more.
     pub fn word(self, name: &'static str, value: usize) -> Result<u32> {
         u32::try_from(value).map_err(|_| OpError::Value {
             op: self.0,
@@ -152,6 +164,9 @@ impl Check {
     }
 
     /// Checks that a setting is in its range.
+    ///
+    /// # Errors
+    /// If `holds` is false.
     pub fn value(
         self,
         name: &'static str,

@@ -23,6 +23,10 @@ pub(crate) struct Taps {
 
 impl Axis {
     /// Returns the number of windows that fit: floor((size + 2 padding - window) / stride) + 1.
+    ///
+    /// # Errors
+    /// If the size, the window or the stride is 0, the padded size is 2^31 or more, or the window
+    /// is larger than the padded size.
     pub fn output(self, op: &'static str, side: &'static str) -> Result<usize> {
         let Self { size, window, stride, padding } = self;
         Check(op).positive(&[(side, size), ("the window", window), ("the stride", stride)])?;

@@ -243,7 +243,7 @@ impl Recipe {
     /// Returns the recipe's parameters in groups; `None` if the optimiser alone decides.
     ///
     /// # Errors
-    /// Returns the same errors as [`Grouped::new`].
+    /// See [`Grouped::new`].
     pub fn grouped(&self) -> Result<Option<Grouped>, TrainError> {
         Ok(Grouped::new(&self.network, &self.optimizer, &self.groups)?)
     }

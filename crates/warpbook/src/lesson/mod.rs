@@ -51,11 +51,17 @@ pub const LESS_WORK: &str = "07_sufficient_statistics";
 const PATIENCE: Duration = Duration::from_secs(540);
 
 /// Returns `story` with the results of these rungs at 5 M points, measured here without the timeline of an epoch. Without a GPU, returns `story` unchanged.
+///
+/// # Errors
+/// See [`learn_at`].
 pub fn learn(lab: &Lab, story: &Run, ids: &[&str]) -> Result<Run> {
     learn_at(lab, story, &Regression::new().timelines(false).rungs(ids.iter().copied()))
 }
 
 /// Returns `story` with the results of rungs at other sizes, or with other settings.
+///
+/// # Errors
+/// If a setting is out of range, or the device cannot be used at all.
 pub fn learn_at(lab: &Lab, story: &Run, experiment: &dyn Experiment) -> Result<Run> {
     match lab.device().cuda() {
         Some(_) => Ok(with(story, &lab.run(experiment)?)),

@@ -40,7 +40,9 @@ pub fn check(w: &Workspace, exercises: &[Executable], setting: &Setting) -> Resu
     check.args(["check", "--locked", "-p", "warpbook-exercises"]).current_dir(&folder.0);
     run(check.env("CARGO_TARGET_DIR", &w.target))?;
     let took = begin.elapsed();
-    let [executable] = exercises else { bail!("{} executables test the exercises", exercises.len()) };
+    let [executable] = exercises else {
+        bail!("one executable should test the exercises; there are {}", exercises.len())
+    };
     let (report, text) = suite::run_in(&folder.0, executable, setting);
     if report.failed > 0 {
         println!("{}", text.trim_end());

@@ -155,6 +155,23 @@ fn defined_twice(root: &Path) -> Vec<String> {
     twice.map(|(name, files)| format!("{}: {name} in {}", root.display(), files.join(", "))).collect()
 }
 
+/// The emulator runs in a browser and on any machine, so it uses no file, no process, no thread and no other crate.
+#[test]
+fn the_emulator_has_no_io_and_no_dependencies() {
+    let folder = workspace().join("crates/warpbook-emulator");
+    let manifest = fs::read_to_string(folder.join("Cargo.toml")).unwrap();
+    let (_, after) = manifest.split_once("\n[dependencies]\n").unwrap();
+    assert!(after.trim_start().starts_with('['), "{after}");
+    let all = sources(&folder.join("src"));
+    assert!(all.len() > 30, "{} files", all.len());
+    for (path, text) in all {
+        for of_host in ["fs", "io", "net", "process", "env", "thread", "time"].map(|module| format!("std::{module}")) {
+            assert!(!text.contains(&of_host), "{} uses {of_host}", path.display());
+        }
+        assert!(!text.contains("println!") && !text.contains("unsafe "), "{}", path.display());
+    }
+}
+
 #[test]
 fn a_type_s_name_is_used_once_in_a_crate() {
     let roots = crates().into_iter().flat_map(|folder| ["src/lib.rs", "src/main.rs"].map(|root| folder.join(root)));

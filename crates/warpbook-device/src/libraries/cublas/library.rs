@@ -190,7 +190,10 @@ impl Libraries {
         }
     }
 
-    /// Returns an error if a call's status is not success.
+    /// Checks a call's status; `what` says what was asked for.
+    ///
+    /// # Errors
+    /// If the status is not success.
     pub fn check(&self, device: &Inner, what: &dyn Fn() -> String, status: Status) -> Result<()> {
         if status == 0 {
             return Ok(());
@@ -200,6 +203,9 @@ impl Libraries {
     }
 
     /// Creates a library handle in the device's context.
+    ///
+    /// # Errors
+    /// If memory runs out, the library does not start, or the driver reports an error.
     pub fn create(&self, device: &Inner, create: CreateHandle) -> Result<Handle> {
         device.bind()?;
         let mut handle = std::ptr::null_mut();

@@ -103,6 +103,9 @@ fn done(status: Status) -> Result<(), Status> {
 
 impl Descriptor {
     /// Creates an empty descriptor of the given kind, a `cudnnBackendDescriptorType_t`.
+    ///
+    /// # Errors
+    /// If cuDNN does not know the kind, or memory runs out.
     pub fn new(library: &Arc<Cudnn9>, kind: c_int) -> Result<Self, Status> {
         let mut raw = std::ptr::null_mut();
         // SAFETY: `raw` is live and receives the descriptor.
@@ -115,6 +118,9 @@ impl Descriptor {
     }
 
     /// Sets an attribute to these values.
+    ///
+    /// # Errors
+    /// If cuDNN refuses the attribute or its values.
     pub fn with<T: Value>(self, attribute: c_int, values: &[T]) -> Result<Self, Status> {
         let (len, first) = (values.len() as i64, values.as_ptr().cast::<c_void>());
         // SAFETY: the values have the layout of the attribute's type, and the library copies them before the call returns.
@@ -123,6 +129,9 @@ impl Descriptor {
     }
 
     /// Sets an attribute to another descriptor, which is kept alive.
+    ///
+    /// # Errors
+    /// If cuDNN refuses the attribute or the other descriptor.
     pub fn with_part(mut self, attribute: c_int, part: &Arc<Self>) -> Result<Self, Status> {
         self.parts.push(part.clone());
         self.with(attribute, &[Other(part.raw)])
@@ -130,6 +139,9 @@ impl Descriptor {
 
     /// Finalises the descriptor: the library checks it, and it cannot change afterwards. For a plan, this compiles or
     /// loads kernels.
+    ///
+    /// # Errors
+    /// If cuDNN does not support what is described, or kernels do not compile or load.
     pub fn finalized(self) -> Result<Arc<Self>, Status> {
         // SAFETY: the descriptor is live.
         done(unsafe { (self.library.calls.finalize)(self.raw) })?;
@@ -137,6 +149,9 @@ impl Descriptor {
     }
 
     /// Returns the values of an attribute, at most as many as fit into `room`.
+    ///
+    /// # Errors
+    /// If cuDNN refuses to read the attribute.
     pub fn values<T: Value, const N: usize>(&self, attribute: c_int, mut room: [T; N]) -> Result<Vec<T>, Status> {
         let mut there = 0;
         // SAFETY: `room` has space for the requested number of values, which have the layout of the attribute's type.
@@ -148,11 +163,17 @@ impl Descriptor {
     }
 
     /// Returns an attribute that has a single value.
+    ///
+    /// # Errors
+    /// See [`Descriptor::values`].
     pub fn value<T: Value>(&self, attribute: c_int, empty: T) -> Result<T, Status> {
         Ok(self.values(attribute, [empty])?.first().copied().unwrap_or(empty))
     }
 
     /// Returns up to `most` finalised descriptors of the given kind from an attribute.
+    ///
+    /// # Errors
+    /// If cuDNN does not know the kind, or refuses to read the attribute.
     pub fn descriptors(&self, attribute: c_int, kind: c_int, most: usize) -> Result<Vec<Arc<Self>>, Status> {
         let empty: Vec<Self> = (0..most).map(|_| Self::new(&self.library, kind)).collect::<Result<_, _>>()?;
         // The library writes into existing descriptors, so empty ones are passed.

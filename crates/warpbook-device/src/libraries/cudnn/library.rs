@@ -89,7 +89,10 @@ impl Cudnn9 {
         }
     }
 
-    /// Returns an error if a call's status is not success.
+    /// Checks a call's status; `what` says what was asked for.
+    ///
+    /// # Errors
+    /// If the status is not success.
     pub fn check(&self, device: &Inner, what: &dyn Fn() -> String, status: Status) -> Result<()> {
         if status == 0 { Ok(()) } else { Err(self.error(device, what, status)) }
     }

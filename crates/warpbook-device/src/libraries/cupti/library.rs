@@ -78,6 +78,9 @@ impl Loadable for Cupti {
 
 impl Cupti {
     /// Returns the current time of CUPTI's clock in nanoseconds.
+    ///
+    /// # Errors
+    /// If CUPTI fails.
     pub fn now(&self) -> Result<u64> {
         let mut now = 0;
         // SAFETY: the pointer points to a live integer.

@@ -202,6 +202,9 @@ pub(crate) struct Load {
 
 impl Load {
     /// Prepares an n x n product in bf16, with Gaussian numbers or with zeros.
+    ///
+    /// # Errors
+    /// If memory runs out, a kernel does not compile, or the device reports an error.
     pub fn new(device: &CudaDevice, n: u32, of_zeros: bool) -> Result<Self> {
         let len = n as usize * n as usize;
         device.ensure_free(format!("Three matrices of {n} x {n} in bf16"), 6 * len as u64)?;
@@ -219,6 +222,9 @@ impl Load {
     }
 
     /// Computes a few products and waits for them; returns the number of floating-point operations.
+    ///
+    /// # Errors
+    /// If the device reports an error.
     pub fn run(&self) -> Result<u64> {
         for _ in 0..REPEATED {
             self.gemm.gemm(&self.stream, &self.product, &self.arrays, &self.workspace)?;

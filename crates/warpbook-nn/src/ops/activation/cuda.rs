@@ -48,7 +48,7 @@ impl Activations {
     /// Queues dx = dy f'(x). `kept` is the array that [`Activation::keeps`] names. dx may be dy or `kept`.
     ///
     /// # Errors
-    /// Returns the same errors as [`Activations::forward`].
+    /// See [`Activations::forward`].
     pub fn backward(
         &self,
         stream: &Stream,

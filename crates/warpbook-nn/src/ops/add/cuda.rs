@@ -41,7 +41,7 @@ impl Add {
     /// Queues dx += dy.
     ///
     /// # Errors
-    /// Returns the same errors as [`Add::forward`].
+    /// See [`Add::forward`].
     pub fn accumulate(&self, stream: &Stream, dy: &DeviceArray, dx: &DeviceArray) -> Result<()> {
         let n = dy.len();
         Check(OP).arrays(self.dtype, &[("dy", dy, &[n]), ("dx", dx, &[n])])?;

@@ -15,7 +15,7 @@ pub fn gather(a: &Augment<'_>, images: &[u8], indices: &[u32], out: &mut [f32]) 
 /// Like [`gather`], but for a part of a batch whose first image has slot `first`.
 ///
 /// # Errors
-/// Returns the same errors as [`gather`].
+/// See [`gather`].
 pub fn gather_from(a: &Augment<'_>, first: u32, images: &[u8], indices: &[u32], out: &mut [f32]) -> Result<()> {
     a.check(images.len(), indices, out.len())?;
     let len = a.image_len();

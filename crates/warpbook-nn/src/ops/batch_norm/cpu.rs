@@ -31,7 +31,7 @@ pub struct JoinSums<'a> {
 /// Like [`forward_training`], with the statistics of all ranks' rows. `b` describes this rank's rows.
 ///
 /// # Errors
-/// Returns the same errors as [`forward_training`].
+/// See [`forward_training`].
 pub fn forward_training_across(
     b: &BatchNorm,
     x: &[f32],
@@ -103,7 +103,7 @@ pub fn forward_inference(
 /// Computes dx, dgamma and dbeta from dy after [`forward_training`], which saved `mean` and `inverse_deviation`. The results are not read.
 ///
 /// # Errors
-/// Returns the same errors as [`forward_training`].
+/// See [`forward_training`].
 pub fn backward(
     b: &BatchNorm,
     x: &[f32],
@@ -120,7 +120,7 @@ pub fn backward(
 /// Like [`backward`], but for use after [`forward_training_across`]. dgamma and dbeta cover only this rank's rows.
 ///
 /// # Errors
-/// Returns the same errors as [`forward_training`].
+/// See [`forward_training`].
 #[expect(clippy::too_many_arguments, reason = "those of `backward`, and the ranks")]
 pub fn backward_across(
     b: &BatchNorm,

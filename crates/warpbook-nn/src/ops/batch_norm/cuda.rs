@@ -235,7 +235,7 @@ impl Normalisation {
     /// ranks in `across`; dgamma and dbeta cover this rank's rows only.
     ///
     /// # Errors
-    /// Returns the same errors as [`Normalisation::forward_training`].
+    /// See [`Normalisation::forward_training`].
     pub fn backward(
         &self,
         stream: &Stream,

@@ -50,7 +50,7 @@ pub fn forward(g: &Geometry, x: &[f32], weight: &[f32], bias: Option<&[f32]>, y:
 /// Computes dx, `[batch][height][width][channels]`, from dy, `[batch][oh][ow][filters]`. dx is not read.
 ///
 /// # Errors
-/// Returns the same errors as [`forward`].
+/// See [`forward`].
 pub fn input_gradient(g: &Geometry, dy: &[f32], weight: &[f32], dx: &mut [f32]) -> Result<()> {
     let output = g.check(("dx", dx.len()), ("weight", weight.len()), ("dy", dy.len()))?;
     let windows = WindowPositions::new(g, output);
@@ -77,7 +77,7 @@ pub fn input_gradient(g: &Geometry, dy: &[f32], weight: &[f32], dx: &mut [f32]) 
 /// Computes dweight, `[filters][kh][kw][channels]`, and the bias gradient, `[filters]`, from x and dy. The results are not read.
 ///
 /// # Errors
-/// Returns the same errors as [`forward`].
+/// See [`forward`].
 pub fn weight_gradient(
     g: &Geometry,
     x: &[f32],

@@ -50,7 +50,7 @@ impl Geometry {
     /// number.
     ///
     /// # Errors
-    /// Returns the same errors as [`Geometry::output`].
+    /// See [`Geometry::output`].
     pub fn flops(&self) -> Result<u64> {
         let (oh, ow) = self.output()?;
         let products = elements(&[self.batch, oh, ow, self.filters, self.window()]);
@@ -72,7 +72,7 @@ impl Geometry {
     /// Returns the number of elements of y.
     ///
     /// # Errors
-    /// Returns the same errors as [`Geometry::output`].
+    /// See [`Geometry::output`].
     pub fn output_len(&self) -> Result<usize> {
         let (oh, ow) = self.output()?;
         Ok(elements(&[self.batch, oh, ow, self.filters]))

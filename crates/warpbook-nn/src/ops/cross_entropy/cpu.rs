@@ -29,7 +29,7 @@ pub fn loss_and_gradient(
 /// Computes only the loss, with the same bits as [`loss_and_gradient`].
 ///
 /// # Errors
-/// Returns the same errors as [`loss_and_gradient`].
+/// See [`loss_and_gradient`].
 pub fn loss(c: &CrossEntropy, logits: &[f32], labels: &[u8]) -> Result<MeanLoss> {
     c.check(logits.len(), labels, logits.len())?;
     let rows = logits.par_chunks(c.classes).zip(labels).with_min_len(ROWS);

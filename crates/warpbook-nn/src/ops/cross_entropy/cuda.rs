@@ -51,6 +51,9 @@ impl MeanKernel {
     }
 
     /// Queues `losses[slot]` = the sum of `partial` over `count`, `correct[slot]` = the sum of `hits`.
+    ///
+    /// # Errors
+    /// If an array has the wrong length, or there are 2^32 or more blocks or slots; if the launch fails.
     pub fn queue(
         &self,
         stream: &Stream,
@@ -109,7 +112,7 @@ impl LossKernels {
     /// the counter of blocks.
     ///
     /// # Errors
-    /// Returns the same errors as [`LossKernels::new`].
+    /// See [`LossKernels::new`].
     pub fn with_last_block(device: &CudaDevice, dtype: Dtype) -> Result<Self> {
         let [rows] = load(device, [warpbook_kernels::nn::cross_entropy_last(dtype)])?;
         Ok(Self { dtype, rows, mean: LossSum::LastBlock(device.zeros(1)?.range(..)) })

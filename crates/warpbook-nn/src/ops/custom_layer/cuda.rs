@@ -177,7 +177,7 @@ impl OwnKernels {
     /// Queues dx and the gradients of the parameters.
     ///
     /// # Errors
-    /// Returns the same errors as [`OwnKernels::forward`].
+    /// See [`OwnKernels::forward`].
     pub fn backward(&self, stream: &Stream, batch: usize, with: &Backward<'_>) -> Result<()> {
         let Backward { x, y, dy, parameters, dx, gradients } = with;
         let sizes = self.sizes(batch);

@@ -17,7 +17,7 @@ pub fn forward(d: &Dropout, x: &[f32], y: &mut [f32]) -> Result<()> {
 /// Like [`forward`], but for a part of a batch: `first` elements of the batch come before x.
 ///
 /// # Errors
-/// Returns the same errors as [`forward`].
+/// See [`forward`].
 pub fn forward_from(d: &Dropout, first: u64, x: &[f32], y: &mut [f32]) -> Result<()> {
     d.check(("x", x.len()), ("y", y.len()))?;
     masked(d, first, x, y);
@@ -27,7 +27,7 @@ pub fn forward_from(d: &Dropout, first: u64, x: &[f32], y: &mut [f32]) -> Result
 /// Computes dx from dy with the forward pass's mask. dx is not read.
 ///
 /// # Errors
-/// Returns the same errors as [`forward`].
+/// See [`forward`].
 pub fn backward(d: &Dropout, dy: &[f32], dx: &mut [f32]) -> Result<()> {
     backward_from(d, 0, dy, dx)
 }
@@ -35,7 +35,7 @@ pub fn backward(d: &Dropout, dy: &[f32], dx: &mut [f32]) -> Result<()> {
 /// Like [`backward`], but for a part of a batch: `first` elements of the batch come before dy.
 ///
 /// # Errors
-/// Returns the same errors as [`forward`].
+/// See [`forward`].
 pub fn backward_from(d: &Dropout, first: u64, dy: &[f32], dx: &mut [f32]) -> Result<()> {
     d.check(("dy", dy.len()), ("dx", dx.len()))?;
     masked(d, first, dy, dx);

@@ -46,7 +46,7 @@ impl Masks {
     /// Queues dx from dy with the forward pass's mask. dx may be dy.
     ///
     /// # Errors
-    /// Returns the same errors as [`Masks::forward`].
+    /// See [`Masks::forward`].
     pub fn backward(
         &self,
         s: &Stream,

@@ -23,7 +23,7 @@ pub fn forward(s: &Sizes, x: &[f32], weight: &[f32], bias: Option<&[f32]>, y: &m
 /// Computes dx = dy W. dx is not read.
 ///
 /// # Errors
-/// Returns the same errors as [`forward`].
+/// See [`forward`].
 pub fn input_gradient(s: &Sizes, dy: &[f32], weight: &[f32], dx: &mut [f32]) -> Result<()> {
     s.check(("dx", dx.len()), ("weight", weight.len()), ("dy", dy.len()))?;
     let Sizes { batch: m, inputs: n, outputs: k } = *s;
@@ -36,7 +36,7 @@ pub fn input_gradient(s: &Sizes, dy: &[f32], weight: &[f32], dx: &mut [f32]) -> 
 /// Computes dW = dy^T x, and db as the column sums of dy. The results are not read.
 ///
 /// # Errors
-/// Returns the same errors as [`forward`].
+/// See [`forward`].
 pub fn weight_gradient(s: &Sizes, x: &[f32], dy: &[f32], dweight: &mut [f32], dbias: Option<&mut [f32]>) -> Result<()> {
     s.check(("x", x.len()), ("dweight", dweight.len()), ("dy", dy.len()))?;
     s.check_bias("dbias", dbias.as_ref().map(|b| b.len()))?;

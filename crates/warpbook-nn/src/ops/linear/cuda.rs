@@ -118,7 +118,7 @@ impl Linear {
     /// the ReLU that gave x, dx is the gradient before that ReLU.
     ///
     /// # Errors
-    /// Returns the same errors as [`Linear::forward`].
+    /// See [`Linear::forward`].
     pub fn input_gradient(
         &self,
         stream: &Stream,

@@ -19,7 +19,7 @@ pub fn loss_and_gradient(output: &[f32], target: &[f32], scale: f32, doutput: &m
 /// Computes the mean of (output - target)^2 only, with the same bits as [`loss_and_gradient`].
 ///
 /// # Errors
-/// Returns the same errors as [`loss_and_gradient`].
+/// See [`loss_and_gradient`].
 pub fn loss(output: &[f32], target: &[f32]) -> Result<f64> {
     check(output.len(), target.len(), output.len())?;
     let squares = sum(output.len(), |range| {

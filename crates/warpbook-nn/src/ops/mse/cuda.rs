@@ -33,7 +33,7 @@ impl SquaredErrorKernels {
     /// they share the counter of blocks.
     ///
     /// # Errors
-    /// Returns the same errors as [`SquaredErrorKernels::new`].
+    /// See [`SquaredErrorKernels::new`].
     pub fn with_last_block(device: &CudaDevice, dtype: Dtype) -> Result<Self> {
         let [squares] = load(device, [warpbook_kernels::nn::mse_last(dtype)])?;
         Ok(Self { dtype, squares, mean: LossSum::LastBlock(device.zeros(1)?.range(..)) })

@@ -104,6 +104,10 @@ fn table(places: &[FilterPlace], group: usize, chunk: usize) -> OpResult<(Vec<u3
 
 impl Filters {
     /// Compiles and loads the kernels, and allocates the workspace of these filters; there must be at least one filter. `group` is the index of their rule.
+    ///
+    /// # Errors
+    /// If a setting is out of range, there are no filters, a filter is empty or does not consist of whole rows, or a position needs more than 32
+    /// bits; if compiling fails, memory runs out, or the driver reports an error.
     pub fn new(device: &CudaDevice, muon: Muon, group: usize, places: &[FilterPlace], dtype: Dtype) -> Result<Self> {
         muon.check()?;
         Check(OP).positive(&[("the number of filters", places.len())])?;
@@ -126,6 +130,9 @@ impl Filters {
     }
 
     /// Queues one step of the filters with the numbers in `step`, which the kernel `prepare` has written.
+    ///
+    /// # Errors
+    /// If an array has the wrong length or type; if a launch fails.
     pub fn step(&self, stream: &Stream, a: MuonArrays<'_>) -> Result<()> {
         let (check, n) = (Check(OP), a.weights.len());
         check.value("the weights", n, n >= self.end, "as many as the filters have")?;

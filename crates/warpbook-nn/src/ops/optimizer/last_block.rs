@@ -30,6 +30,10 @@ impl UpdateAndEnd {
     }
 
     /// Queues one step of all parameters with the numbers in `control.step`, which a [`Verdict`] has written, and the end of the step.
+    ///
+    /// # Errors
+    /// If an array has the wrong length or type, or `state` the wrong number of arrays; if rounded gradients do not begin at a multiple of 4;
+    /// if the launch fails.
     pub fn step(&self, stream: &Stream, p: Parameters<'_>, control: Control<'_>, end: &End) -> Result<()> {
         check(&self.optimizer, self.dtype, p, control)?;
         let settings = Settings::new(&self.optimizer);
@@ -37,12 +41,18 @@ impl UpdateAndEnd {
     }
 
     /// Loads the kernel that can revert this update.
+    ///
+    /// # Errors
+    /// If compiling fails or the driver reports an error.
     pub fn restore(&self, device: &CudaDevice) -> Result<Restore> {
         let [restore] = load(device, [nn::restore(self.dtype)])?;
         Ok(Restore { optimizer: self.optimizer, dtype: self.dtype, restore })
     }
 
     /// Loads the update of some parameters; [`UpdateAndEnd::step`] then updates the others.
+    ///
+    /// # Errors
+    /// If compiling fails or the driver reports an error.
     pub fn partial(&self, device: &CudaDevice) -> Result<PartialUpdate> {
         let [update] = load(device, [self.optimizer.among(nn::updates(self.dtype))])?;
         Ok(PartialUpdate { optimizer: self.optimizer, dtype: self.dtype, update })
@@ -59,6 +69,9 @@ pub(crate) struct PartialUpdate {
 
 impl PartialUpdate {
     /// Queues the update with the numbers in `control.step`, like [`UpdateAndEnd::step`].
+    ///
+    /// # Errors
+    /// See [`UpdateAndEnd::step`].
     pub fn step(&self, stream: &Stream, p: Parameters<'_>, control: Control<'_>) -> Result<()> {
         check(&self.optimizer, self.dtype, p, control)?;
         launch::update(&self.update, stream, &Settings::new(&self.optimizer), control.step, p)
@@ -75,6 +88,9 @@ pub(crate) struct Restore {
 
 impl Restore {
     /// Saves weights and state before the update: `kept` is `[1 + state arrays][n]`.
+    ///
+    /// # Errors
+    /// If an array has the wrong length or type, or `state` the wrong number of arrays; if the driver reports an error.
     pub fn save(&self, stream: &Stream, p: Parameters<'_>, kept: &Slice<f32>) -> Result<()> {
         let n = self.check(p, kept)?;
         let all = std::iter::once(p.weights).chain(p.state);
@@ -83,6 +99,9 @@ impl Restore {
 
     /// Restores the saved values if `control.found` marks the step as skipped. If the loss stopped the step, the update changed nothing, so
     /// nothing is restored; the training's `counters`, `[4]`, tell whether it did.
+    ///
+    /// # Errors
+    /// If an array has the wrong length or type, or `state` the wrong number of arrays; if the launch fails.
     pub fn queue(
         &self,
         stream: &Stream,
@@ -121,6 +140,9 @@ pub(crate) struct NormAndVerdict {
 
 impl NormAndVerdict {
     /// Compiles the kernel; `dtype` is the type of the rounded gradients.
+    ///
+    /// # Errors
+    /// If compiling fails or the driver reports an error.
     pub fn new(device: &CudaDevice, dtype: Dtype) -> Result<Self> {
         let [squares] = load(device, [nn::sum_squares_last(dtype)])?;
         Ok(Self { dtype, squares, arrived: device.zeros(1)?.range(..) })
@@ -132,6 +154,9 @@ impl NormAndVerdict {
     }
 
     /// Loads the kernel for the sums of squares of some gradients; [`NormAndVerdict::queue`] then sums the others.
+    ///
+    /// # Errors
+    /// If compiling fails or the driver reports an error.
     pub fn partial(&self, device: &CudaDevice) -> Result<PartialSquares> {
         let [[exact, _], [rounded, _]] = [Dtype::F32, self.dtype].map(nn::norm);
         let [exact, rounded] = load(device, [exact, rounded])?;
@@ -141,6 +166,10 @@ impl NormAndVerdict {
     /// Queues the norm of all gradients, the clipping factor for `max_norm` (infinity for no clipping), the test whether the norm is
     /// finite, and the step's verdict. The workspace may contain sums of other gradients after the [`NormAndVerdict::blocks`] sums of these
     /// gradients; they are then part of the norm, too.
+    ///
+    /// # Errors
+    /// If `max_norm` is not above 0, an array has the wrong length or type, or the workspace has fewer elements than there are blocks, or 2^32
+    /// or more; if the launch fails.
     pub fn queue(
         &self,
         stream: &Stream,
@@ -182,6 +211,9 @@ impl PartialSquares {
     }
 
     /// Queues the sums of squares.
+    ///
+    /// # Errors
+    /// If an array has the wrong length or type; if a launch fails.
     pub fn queue(
         &self,
         stream: &Stream,

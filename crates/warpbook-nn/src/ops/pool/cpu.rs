@@ -84,7 +84,7 @@ fn larger(x: &[f32], element: u8, y: &mut [f32], index: &mut [u8]) {
 /// Computes dx, adding dy to the elements that the index of [`max_forward`] selects. dx is not read.
 ///
 /// # Errors
-/// Returns the same errors as [`max_forward`].
+/// See [`max_forward`].
 pub fn max_backward(g: &PoolGeometry, index: &[u8], dy: &[f32], dx: &mut [f32]) -> Result<()> {
     let walk = Walk::new(g, g.check(("dx", dx.len()), ("dy", dy.len()))?);
     g.check_index(index.len(), dy.len())?;
@@ -128,7 +128,7 @@ pub fn average_forward(g: &PoolGeometry, x: &[f32], y: &mut [f32]) -> Result<()>
 /// Computes dx: each element of a window gets an equal share of dy. dx is not read.
 ///
 /// # Errors
-/// Returns the same errors as [`average_forward`].
+/// See [`average_forward`].
 pub fn average_backward(g: &PoolGeometry, dy: &[f32], dx: &mut [f32]) -> Result<()> {
     let walk = Walk::new(g, g.check(("dx", dx.len()), ("dy", dy.len()))?);
     let size = (g.size[0] * g.size[1]) as f32;

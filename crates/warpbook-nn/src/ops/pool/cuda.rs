@@ -98,7 +98,7 @@ impl Pooling {
     /// Queues dx: dy is added to the elements that the index selects.
     ///
     /// # Errors
-    /// Returns the same errors as [`Pooling::max_forward`].
+    /// See [`Pooling::max_forward`].
     pub fn max_backward(
         &self,
         stream: &Stream,
@@ -160,7 +160,7 @@ impl Pooling {
     /// Queues the sums over the windows divided by their size, padding included.
     ///
     /// # Errors
-    /// Returns the same errors as [`Pooling::max_forward`].
+    /// See [`Pooling::max_forward`].
     pub fn average_forward(&self, stream: &Stream, g: &PoolGeometry, x: &DeviceArray, y: &DeviceArray) -> Result<()> {
         let sizes = self.check(g, ("x", x), ("y", y))?;
         launch::average(&self.average[0], stream, sizes, x, y)
@@ -169,7 +169,7 @@ impl Pooling {
     /// Queues dx: each element of a window gets an equal share of dy.
     ///
     /// # Errors
-    /// Returns the same errors as [`Pooling::max_forward`].
+    /// See [`Pooling::max_forward`].
     pub fn average_backward(
         &self,
         stream: &Stream,

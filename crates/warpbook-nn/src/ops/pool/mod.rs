@@ -54,7 +54,7 @@ impl PoolGeometry {
     /// Returns the number of elements of y.
     ///
     /// # Errors
-    /// Returns the same errors as [`PoolGeometry::output`].
+    /// See [`PoolGeometry::output`].
     pub fn output_len(&self) -> Result<usize> {
         let (oh, ow) = self.output()?;
         Ok(elements(&[self.batch, oh, ow, self.channels]))

@@ -299,7 +299,7 @@ impl CpuEngine {
     /// Computes the loss of the last forward pass, without a backward pass.
     ///
     /// # Errors
-    /// Returns the same errors as [`CpuEngine::backward`].
+    /// See [`CpuEngine::backward`].
     pub fn loss(&self, loss: Loss, target: Target<'_>, n: usize) -> Result<MeanLoss, TrainError> {
         loss.evaluate(self.outputs(n), target, None)
     }

@@ -91,6 +91,10 @@ impl Targets {
 
 impl CpuTraining {
     /// Creates a training with batches of at most this many samples. If several ranks train, these are parts of the recipe's batches.
+    ///
+    /// # Errors
+    /// If the batch is empty or does not fit into memory, the weights do not match the network, a setting of the optimiser or of a group is
+    /// out of range, or a custom layer has no implementation for the CPU.
     pub fn new(recipe: &Recipe, batch: usize, weights: &Weights, ranks: Option<&Ranks>) -> Result<Self, TrainError> {
         let mut engine = CpuEngine::new(&recipe.network, recipe.largest_part(batch), weights, &recipe.optimizer)?;
         engine.part.norm = ranks.filter(|ranks| ranks.options().synchronised_norm).cloned();
@@ -164,6 +168,9 @@ impl CpuTraining {
 /// Steps of replicas in one process.
 impl CpuTraining {
     /// Computes the gradients of a part of a global batch, weighted by its share, and the part's own mean loss. Nothing is updated.
+    ///
+    /// # Errors
+    /// If the samples do not match the network or the loss, or an operation fails; if a rank with which the engine shares statistics is lost.
     pub fn part_gradients(
         &mut self,
         set: Samples<'_>,
@@ -178,6 +185,9 @@ impl CpuTraining {
 
     /// Clips the current gradients and updates the weights; `samples` is the number of samples of an epoch. If gradients are clipped,
     /// returns their norm before clipping.
+    ///
+    /// # Errors
+    /// If a setting of the optimiser, of a group, of a schedule or of the clipping is out of range.
     pub fn apply(&mut self, samples: usize, (step, rate): (u64, f64)) -> Result<Option<f64>, TrainError> {
         let gradient_norm = self.recipe.clip.map(|most| self.engine.clip(most)).transpose()?;
         self.updates += 1;

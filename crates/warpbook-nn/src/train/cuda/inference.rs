@@ -126,6 +126,10 @@ impl CudaInference {
     }
 
     /// Computes the outputs `[n][outputs]` of n images u8 `[n][channels][height][width]`, at most a batch.
+    ///
+    /// # Errors
+    /// If there are no images, more than a batch, or a part of an image; for the first batch of a size, if compiling fails or memory runs
+    /// out; if the driver reports an error.
     pub fn forward(&mut self, images: &[u8]) -> Result<Vec<f32>, TrainError> {
         let n = self.load(images)?;
         if let Some(program) = self.programs.get(&n) {
@@ -138,6 +142,9 @@ impl CudaInference {
     }
 
     /// Times a batch: its copy to the device, the network, and the copy of its outputs back.
+    ///
+    /// # Errors
+    /// If `bench` was cancelled; otherwise see [`CudaInference::forward`].
     pub fn time(&mut self, images: &[u8], bench: &Bench) -> Result<Samples, TrainError> {
         let n = self.load(images)?;
         let Some(program) = self.programs.get(&n) else { return Ok(Samples::default()) };

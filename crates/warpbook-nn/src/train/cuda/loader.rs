@@ -78,6 +78,9 @@ enum Host {
 
 impl Slot {
     /// Allocates memory for at most `batch` images of `len` bytes.
+    ///
+    /// # Errors
+    /// If memory runs out or cannot be page-locked, or if the driver reports an error.
     pub fn new(device: &CudaDevice, pinned: bool, batch: usize, len: usize) -> Result<Self, TrainError> {
         let sizes = [batch * len, batch];
         let host = if pinned {
@@ -91,6 +94,9 @@ impl Slot {
     }
 
     /// Gathers a batch, and queues its copy on the stream `copies` behind all uses of the previous batch.
+    ///
+    /// # Errors
+    /// If the driver reports an error.
     pub fn load(
         &mut self,
         copies: &Stream,
@@ -120,6 +126,9 @@ impl Slot {
     }
 
     /// Makes `stream` wait for the batch's copy from now on.
+    ///
+    /// # Errors
+    /// If the driver reports an error.
     pub fn ready(&self, stream: &Stream) -> Result<(), TrainError> {
         if matches!(self.host, Host::Pinned(_)) {
             stream.wait(&self.copied)?;
@@ -128,6 +137,9 @@ impl Slot {
     }
 
     /// Records that all uses of the batch have been queued on `stream`.
+    ///
+    /// # Errors
+    /// If the driver reports an error.
     pub fn consumed(&self, stream: &Stream) -> Result<(), TrainError> {
         Ok(self.consumed.record(stream)?)
     }
@@ -149,6 +161,9 @@ pub(in crate::train) fn workers(loader: &Loader) -> Result<Option<rayon::ThreadP
 
 impl Staging {
     /// Allocates memory for batches of at most `batch` images of `len` bytes.
+    ///
+    /// # Errors
+    /// If memory runs out or cannot be page-locked, if no thread can be started, or if the driver reports an error.
     pub fn new(device: &CudaDevice, loader: &Loader, batch: usize, len: usize) -> Result<Self, TrainError> {
         let slots = (0..IN_FLIGHT).map(|_| Slot::new(device, loader.pinned, batch, len));
         Ok(Self {
@@ -167,6 +182,9 @@ impl Staging {
 
     /// Gathers a batch, queues its copy, and makes `stream` wait for it from now on. Returns its slot, which [`Staging::consumed`]
     /// releases.
+    ///
+    /// # Errors
+    /// If the driver reports an error.
     pub fn load(&mut self, stream: &Stream, set: &Dataset, indices: &[u32]) -> Result<usize, TrainError> {
         let at = self.next;
         self.next = (at + 1) % IN_FLIGHT;
@@ -176,6 +194,9 @@ impl Staging {
     }
 
     /// Records that all uses of a slot have been queued on `stream`.
+    ///
+    /// # Errors
+    /// If the driver reports an error.
     pub fn consumed(&self, slot: usize, stream: &Stream) -> Result<(), TrainError> {
         self.slots[slot].consumed(stream)
     }

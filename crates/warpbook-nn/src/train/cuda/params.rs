@@ -90,6 +90,9 @@ impl Params {
     /// Allocates zeros. `dtype` is the type of the products' operands. `slots` is the number of arrays of the optimiser's state, or
     /// `None` without training, which also needs no gradients. Gradients that are summed over `ranks` are allocated where the other ranks' GPUs can
     /// read them.
+    ///
+    /// # Errors
+    /// If memory runs out, the other ranks do not allocate in time, or NCCL or the driver reports an error.
     pub fn new(
         device: &CudaDevice,
         network: &Network,
@@ -204,6 +207,9 @@ impl Params {
     }
 
     /// Reads the gradients in PyTorch's layout.
+    ///
+    /// # Errors
+    /// If the driver reports an error.
     pub fn read_gradients(&self) -> Result<Weights, TrainError> {
         let mut all = self.gradients.to_vec()?;
         if let Some(rounded) = &self.rounded {
@@ -213,6 +219,9 @@ impl Params {
     }
 
     /// Writes values given in PyTorch's layout.
+    ///
+    /// # Errors
+    /// If the weights do not match the network, or the driver reports an error.
     pub fn write(&self, weights: &Weights) -> Result<(), TrainError> {
         let checked = Weights::new(&self.network, weights.values().to_vec())?;
         let trained = self.packed(&checked, true);
@@ -225,6 +234,9 @@ impl Params {
     }
 
     /// Writes a set of the optimiser's state.
+    ///
+    /// # Errors
+    /// If the values do not match the network, or the driver reports an error.
     pub fn write_slot(&self, slot: usize, values: &Weights) -> Result<(), TrainError> {
         let checked = Weights::new(&self.network, values.values().to_vec())?;
         Ok(self.slots[slot].write(&self.packed(&checked, true))?)
@@ -236,6 +248,9 @@ impl Params {
     }
 
     /// Queues restoring the statistics from before the step that broke.
+    ///
+    /// # Errors
+    /// If the driver reports an error.
     pub fn restore_statistics(&self, stream: &Stream) -> warpbook_device::Result<()> {
         self.statistics().map_or(Ok(()), |s| stream.copy(&s.before, &s.running))
     }
@@ -251,6 +266,9 @@ impl Params {
     }
 
     /// Reads the weights in PyTorch's layout.
+    ///
+    /// # Errors
+    /// If the driver reports an error.
     pub fn read(&self) -> Result<Weights, TrainError> {
         let running = &self.statistics.running;
         let running = if running.is_empty() { Vec::new() } else { running.to_vec()? };
@@ -258,6 +276,9 @@ impl Params {
     }
 
     /// Reads an array of trained parameters in PyTorch's layout; untrained parameters are zero.
+    ///
+    /// # Errors
+    /// If the driver reports an error.
     pub fn read_trained(&self, array: &Slice<f32>) -> Result<Weights, TrainError> {
         self.unpacked(&array.to_vec()?, &vec![0.0; self.statistics.running.len()])
     }

@@ -74,6 +74,9 @@ pub(super) struct Side {
 impl Side {
     /// Creates the stream. If `is_first`, its kernels get free SMs before the kernels of the first stream, because other ranks wait for the
     /// weight gradients.
+    ///
+    /// # Errors
+    /// If the driver reports an error.
     pub fn new(device: &CudaDevice, is_first: bool) -> Result<Self> {
         let stream = if is_first { device.preferred_stream()? } else { device.stream()? };
         Ok(Self { stream, forked: device.event()?, joined: device.event()? })
@@ -109,6 +112,9 @@ pub(super) struct Link {
 impl Link {
     /// Creates the stream for at most `reductions` reductions per step. Their kernels get free SMs before the kernels of the backward pass,
     /// because all ranks wait for them.
+    ///
+    /// # Errors
+    /// If the driver reports an error.
     pub fn new(device: &CudaDevice, reductions: usize) -> Result<Self> {
         let [main_is_here, side_is_here] = [device.event()?, device.event()?];
         let reduced = (0..reductions).map(|_| device.event()).collect::<Result<_>>()?;
@@ -184,6 +190,9 @@ fn queue_all(main: &Stream, others: &Others, passes: &[Pass]) -> Result<()> {
 
 impl Program {
     /// Captures the passes as a graph, if requested.
+    ///
+    /// # Errors
+    /// If a pass reports an error or cannot be captured, or if the driver reports an error.
     pub fn new((stream, others): (&Stream, &Others), name: &str, passes: Vec<Pass>, as_graph: bool) -> Result<Self> {
         let (passes, others) = (Arc::new(passes), others.clone());
         let capture = || {
@@ -205,6 +214,9 @@ impl Program {
     }
 
     /// Queues only a range of the program's passes.
+    ///
+    /// # Errors
+    /// If a pass or the driver reports an error.
     pub fn queue_part(&self, stream: &Stream, part: Range<usize>) -> Result<()> {
         queue_all(stream, &self.others, &self.passes[part])
     }

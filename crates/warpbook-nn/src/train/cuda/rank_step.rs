@@ -45,6 +45,9 @@ pub(super) fn join(device: &CudaDevice, ranks: &Ranks) -> Result<Communicator, T
 impl RankStep {
     /// Reduces every bucket once, so that all connections exist before a step is captured. `keeps` is the result of
     /// [`CudaOptions::updates_provisionally`](super::CudaOptions).
+    ///
+    /// # Errors
+    /// If memory runs out, a rank is lost, or NCCL or the driver reports an error.
     pub fn new(
         device: &CudaDevice,
         ranks: &Ranks,
@@ -125,6 +128,9 @@ impl RankStep {
     }
 
     /// Waits for a stream as long as all ranks are alive.
+    ///
+    /// # Errors
+    /// If a rank is lost, or NCCL or the driver reports an error.
     pub fn wait(&self, stream: &Stream) -> Result<(), TrainError> {
         let mut why = None;
         let mut gives_up = || {

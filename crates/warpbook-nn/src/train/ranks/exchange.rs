@@ -49,6 +49,9 @@ impl Exchange {
     }
 
     /// Waits for the sums, and stores them in place of this rank's gradients.
+    ///
+    /// # Errors
+    /// If a rank is lost.
     pub fn finish(&mut self, gradients: &mut [Vec<f32>]) -> Result<(), TrainError> {
         debug_assert_eq!(self.sent.len(), self.buckets.len());
         for (bucket, pending) in self.buckets.iter().zip(self.sent.drain(..)) {

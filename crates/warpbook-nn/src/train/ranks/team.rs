@@ -31,6 +31,10 @@ pub(in crate::train) struct Pending<R>(mpsc::Receiver<warpbook_ranks::Result<R>>
 
 impl<R> Pending<R> {
     /// Waits for the result.
+    ///
+    /// # Errors
+    /// If the operation fails, for example because a rank is lost, or if the ranks have already ended their
+    /// work.
     pub fn wait(self) -> Result<R, TrainError> {
         Ok(self.0.recv().unwrap_or_else(|_| Err(already_ended()))?)
     }

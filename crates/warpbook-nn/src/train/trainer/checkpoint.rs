@@ -146,6 +146,10 @@ impl Checkpoint {
     }
 
     /// Reads a checkpoint from which this recipe can be resumed.
+    ///
+    /// # Errors
+    /// If the file cannot be read, is damaged, or is not a checkpoint; if a tensor is missing or unknown, or has another shape or type, or a
+    /// value that is not finite; if seed, batch, order or optimiser differ from the recipe's.
     pub fn load(recipe: &Recipe, path: &Path) -> Result<Self, TrainError> {
         let (network, optimizer) = (&recipe.network, &recipe.optimizer);
         let format = |why: String| WeightsError::Format { path: path.into(), why };

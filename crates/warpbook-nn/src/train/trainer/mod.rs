@@ -306,7 +306,7 @@ impl Trainer {
     /// Like [`Trainer::train`], but ends at this number of steps since the beginning, if the recipe has that many steps.
     ///
     /// # Errors
-    /// Returns the same errors as [`Trainer::train`].
+    /// See [`Trainer::train`].
     pub fn train_until<'a>(
         &mut self,
         until: u64,

@@ -108,7 +108,7 @@ impl Trainer {
     /// discarded.
     ///
     /// # Errors
-    /// Returns the same errors as [`Trainer::train`].
+    /// See [`Trainer::train`].
     pub fn run_whole_training<'a>(
         &mut self,
         train: impl Into<Samples<'a>>,

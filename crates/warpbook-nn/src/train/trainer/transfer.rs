@@ -41,7 +41,7 @@ impl Trainer {
     /// description of the data set move with it. A loss scale starts at its initial value if the training had none.
     ///
     /// # Errors
-    /// Returns the same errors as [`Trainer::on`]. The training is then lost, unless it was [saved](Trainer::save).
+    /// See [`Trainer::on`]. After an error the training is lost, unless it was [saved](Trainer::save).
     pub fn to(self, place: impl Into<Place>) -> Result<Self, TrainError> {
         if self.ranks.is_some() {
             let why = "A training on several ranks cannot be moved: save it, and resume it on another device.";

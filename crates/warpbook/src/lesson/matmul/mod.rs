@@ -56,6 +56,9 @@ pub const LIBRARIES: [&str; 2] = ["cublas", "cublaslt"];
 
 /// Returns `story` with the results of these rungs at a size, measured here; rungs with similar times are timed alternately. Without a GPU, returns `story`
 /// unchanged.
+///
+/// # Errors
+/// See [`learn_at`].
 pub fn learn(lab: &Lab, story: &Run, problem: &Problem, ids: &[&str]) -> Result<Run> {
     match products(&[problem]) {
         Some(experiment) => learn_at(lab, story, &experiment.rungs(ids.iter().copied()).transfers(false)),

@@ -64,6 +64,9 @@ pub(super) fn images<E>(
 }
 
 /// Returns `story` with the results of these rungs for a batch, measured here. Without a GPU, returns `story` unchanged.
+///
+/// # Errors
+/// See [`learn_at`](super::learn_at).
 pub fn learn(lab: &Lab, story: &Run, ids: &[&str]) -> Result<Run> {
     super::learn_at(lab, story, &Training::new().rungs(ids.iter().copied()))
 }

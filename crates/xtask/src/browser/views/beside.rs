@@ -29,7 +29,10 @@ pub fn own_lab(w: &Workspace, page: &Path, folder: &Path) -> Result<()> {
     records.iter().try_for_each(|r| write_atomic(&folder.join("data").join(&r.file), &r.text))
 }
 
-/// Checks that the comparison shows its verdict in a sentence, on a desktop and on a phone.
+/// The sections of the landing page in their order.
+const SECTIONS: [&str; 4] = ["Your records", "Experiments", "Guide: two ways to do the same work", "Training runs"];
+
+/// Checks that one's own records come first, and that the comparison shows its verdict in a sentence, on a desktop and on a phone.
 pub fn shown(browser: &Browser, stage: &Stage) -> Result<()> {
     for (width, height, is_phone) in [(1440, 900, false), (360, 740, true), (320, 700, true)] {
         window(browser, width, height, is_phone)?;
@@ -45,6 +48,9 @@ pub fn shown(browser: &Browser, stage: &Stage) -> Result<()> {
                 && verdict.contains("takes 1.50× as long as on the published NVIDIA "),
             "the verdict is {said}"
         );
+        let sections =
+            browser.eval("return [...document.querySelectorAll('.overview h2')].map((e) => e.textContent);")?;
+        ensure!(sections == serde_json::json!(SECTIONS), "the sections are {sections}");
         ensure!(said[1] == 2 && said[2] != 0 && said[3] == true && said[4] == false, "the pair is {said}");
         fits(browser, "the page", width)?;
         browser.screenshot(&stage.shots.join(format!("page-beside-{width}.png")))?;

@@ -22,6 +22,9 @@ pub(super) enum Ranges {
 
 impl Profiler {
     /// Returns those of `metrics` that a chip supports, in their order.
+    ///
+    /// # Errors
+    /// If CUPTI fails, for example because it does not know the chip.
     pub fn known(&self, chip: &CStr, metrics: &[&str]) -> Result<Vec<String>> {
         // If the chip or the library does not work at all, this fails; without it, all metrics would just seem to be
         // unsupported.
@@ -31,6 +34,9 @@ impl Profiler {
     }
 
     /// Returns the number of times that a program has to run for these metrics.
+    ///
+    /// # Errors
+    /// If CUPTI fails, for example because it does not know the chip or a metric.
     pub fn passes(&self, chip: &CStr, metrics: &[String]) -> Result<usize> {
         let image = Host::new(self, chip)?.image(&Names::new(metrics.iter().map(String::as_str))?)?;
         self.passes_of(&image)

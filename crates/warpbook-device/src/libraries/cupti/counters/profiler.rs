@@ -61,6 +61,9 @@ impl std::fmt::Debug for Profiler {
 
 impl Profiler {
     /// Loads the range profiler from the CUPTI library at this path.
+    ///
+    /// # Errors
+    /// If CUPTI does not load, or is older than 12.6.
     pub fn open(path: &Path) -> Result<Self> {
         let file = SharedLibrary::open(path).map_err(|why| Error::NotCounted { why })?;
         let calls = ProfilerCalls::load(&file.library).map_err(|lacks| {
@@ -73,7 +76,10 @@ impl Profiler {
         Ok(Self { calls, _files: std::iter::once(file).chain(evaluator).collect(), path: path.to_owned() })
     }
 
-    /// Converts a status into an error with a remedy.
+    /// Checks a call's status; the error names a remedy where one is known.
+    ///
+    /// # Errors
+    /// If the status is not success.
     pub fn check(&self, what: &str, status: Status) -> Result<()> {
         let why = match status {
             0 => return Ok(()),
@@ -105,6 +111,9 @@ impl Profiler {
     }
 
     /// Calls a function with its parameter struct, and returns the struct, into which the function writes its results.
+    ///
+    /// # Errors
+    /// If the function fails.
     pub fn ask<P>(&self, what: &str, call: Function<P>, mut params: P) -> Result<P> {
         // SAFETY: `params` is the function's own struct and begins with its size. The caller keeps everything that it points to alive until the function
         // returns, and the images in `collect` until the profiler is disabled.
@@ -114,6 +123,9 @@ impl Profiler {
     }
 
     /// Initialises the profiler for this process. This needs a driver.
+    ///
+    /// # Errors
+    /// If CUPTI fails, for example because there is no driver.
     pub fn initialize(&self) -> Result<()> {
         self.ask("the profiler", self.calls.initialize, Nothing::new()).map(drop)
     }
@@ -122,7 +134,10 @@ impl Profiler {
         let _ = self.ask("its end", self.calls.deinitialize, Nothing::new());
     }
 
-    /// Returns an error if it is already clear that this device's counters cannot be read.
+    /// Checks whether this device's counters can be read, as far as that is known in advance.
+    ///
+    /// # Errors
+    /// If CUPTI fails, or says that this device's counters cannot be read; the message gives the reason.
     pub fn ensure_supported(&self, device: c_int) -> Result<()> {
         let found = self.ask("support", self.calls.supported, Supported { device, ..Supported::new() })?;
         let reasons = [
@@ -141,6 +156,9 @@ impl Profiler {
     }
 
     /// Returns the chip's name, such as "GH100".
+    ///
+    /// # Errors
+    /// If CUPTI fails, or knows no name of the chip.
     pub fn chip(&self, index: u32) -> Result<CString> {
         let found =
             self.ask("the chip", self.calls.chip_name, ChipName { index: index as usize, ..ChipName::new() })?;

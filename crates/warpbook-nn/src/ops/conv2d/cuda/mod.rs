@@ -408,7 +408,7 @@ impl Convolution {
     /// ReLU that gave x, dx is the gradient before that ReLU.
     ///
     /// # Errors
-    /// Returns the same errors as [`Convolution::forward`].
+    /// See [`Convolution::forward`].
     pub fn input_gradient(
         &self,
         stream: &Stream,
@@ -433,7 +433,7 @@ impl Convolution {
     /// Queues dw in f32 and, if requested, the bias gradient: the sums of dy over images and positions.
     ///
     /// # Errors
-    /// Returns the same errors as [`Convolution::forward`].
+    /// See [`Convolution::forward`].
     pub fn weight_gradient(
         &self,
         stream: &Stream,

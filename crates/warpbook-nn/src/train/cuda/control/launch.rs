@@ -8,6 +8,9 @@ use warpbook_gemm::kernel_args::optional;
 
 impl StepControl {
     /// Queues the choice of a batch's samples.
+    ///
+    /// # Errors
+    /// If the driver reports an error.
     pub fn queue_start(&self, stream: &Stream, n: usize, labels: Option<&Slice<u8>>, what: Start<'_>) -> Result<()> {
         let statistics = what.statistics.map_or(0, |s| s.running.len());
         assert!(what.statistics.is_none_or(|s| s.before.len() == statistics), "as many statistics on both sides");
@@ -38,6 +41,9 @@ impl StepControl {
     }
 
     /// Queues the decision whether the step changes the weights.
+    ///
+    /// # Errors
+    /// If the driver reports an error.
     pub fn queue_judge(&self, stream: &Stream, norm_is_computed: bool) -> Result<()> {
         let overflow = optional(norm_is_computed.then_some(&self.overflow));
         let args: [&dyn KernelArg; 4] = [&self.counters, &self.losses, overflow, &self.found];
@@ -46,6 +52,9 @@ impl StepControl {
     }
 
     /// Queues the loss of a batch of `n` samples that was computed in `parts` parts.
+    ///
+    /// # Errors
+    /// If the driver reports an error.
     pub fn queue_loss_of_parts(&self, stream: &Stream, n: usize, parts: usize) -> Result<()> {
         assert!(parts <= self.part_losses.len() && parts <= n, "as many parts as there are slots, each with a sample");
         let [parts, n] = [parts, n].map(|size| u32::try_from(size).unwrap_or(u32::MAX));
@@ -57,6 +66,9 @@ impl StepControl {
     }
 
     /// Queues the end of a step: the scaler's update, the rings, the counters.
+    ///
+    /// # Errors
+    /// If the driver reports an error.
     pub fn queue_end(&self, stream: &Stream, end: &End) -> Result<()> {
         // SAFETY: the arguments match `finish_step(end)`, whose arrays `new` has allocated.
         unsafe { self.finish.launch(stream, self.finish.shape(1), &[end]) }

@@ -54,6 +54,9 @@ pub(super) struct StepControl {
 
 impl StepControl {
     /// Allocates for batches of at most this many samples, in at most this many parts.
+    ///
+    /// # Errors
+    /// If compiling fails, memory runs out, or the driver reports an error.
     pub fn new(device: &CudaDevice, batch: usize, parts: usize) -> Result<Self> {
         let [start, judge, finish, loss_of_parts] = load(device, warpbook_kernels::nn::step())?;
         let words = |len: usize| Ok::<_, warpbook_device::Error>(device.zeros::<u32>(len)?.range(..));
@@ -89,6 +92,9 @@ impl StepControl {
     }
 
     /// Writes the inputs of the next steps, at most `SLOTS`; the device must be idle.
+    ///
+    /// # Errors
+    /// If the driver reports an error.
     pub fn begin(&self, order: &[u32], rates: &[f64], step: u64) -> Result<()> {
         self.counters.write(&[0, step as u32, 0, 0])?;
         if !rates.is_empty() {
@@ -131,6 +137,9 @@ impl StepControl {
     }
 
     /// Returns the outcomes of `count` steps. The caller has waited for the stream.
+    ///
+    /// # Errors
+    /// If the driver reports an error.
     pub fn outcomes(&self, count: usize, what: StepEnd<'_>) -> Result<Vec<StepOutcome>> {
         let (losses, correct, skipped) = (self.losses.to_vec()?, self.correct.to_vec()?, self.skipped.to_vec()?);
         let (scales, norms) = (self.scales.to_vec()?, self.norms.to_vec()?);
@@ -145,11 +154,17 @@ impl StepControl {
     }
 
     /// Returns the number of updates so far.
+    ///
+    /// # Errors
+    /// If the driver reports an error.
     pub fn updates(&self) -> Result<u64> {
         Ok(self.rate_and_updates.to_vec()?[1] as u64)
     }
 
     /// Sets the number of updates so far, and the loss scale.
+    ///
+    /// # Errors
+    /// If the driver reports an error.
     pub fn restore(&self, updates: u64, scaler: ScalerState) -> Result<()> {
         self.rate_and_updates.write(&[0.0, updates as f64])?;
         self.scale.write(&[scaler.scale])?;
@@ -157,6 +172,9 @@ impl StepControl {
     }
 
     /// Reads the loss scale.
+    ///
+    /// # Errors
+    /// If the driver reports an error.
     pub fn scaler(&self) -> Result<ScalerState> {
         Ok(ScalerState { scale: self.scale.to_vec()?[0], steps: self.grown.to_vec()?[0] })
     }

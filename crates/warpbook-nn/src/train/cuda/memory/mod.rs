@@ -313,41 +313,65 @@ impl Memory {
     }
 
     /// Returns the first `len` elements of a value's buffer.
+    ///
+    /// # Errors
+    /// If the plan has no such array.
     pub fn value(&self, buffer: usize, len: usize) -> Result<DeviceArray> {
         self.array(&value_name(buffer), len)
     }
 
     /// Returns the first `len` elements of a recomputed value's buffer.
+    ///
+    /// # Errors
+    /// If the plan has no such array.
     pub fn recomputed_value(&self, buffer: usize, len: usize) -> Result<DeviceArray> {
         self.array(&recomputed_name(&value_name(buffer)), len)
     }
 
     /// Like [`Memory::kept`], for recomputed operations.
+    ///
+    /// # Errors
+    /// If the plan has no such array.
     pub fn recomputed_kept<T: Element>(&self, i: usize, len: usize) -> Result<Slice<T>> {
         Ok(self.arena.planned::<T>(&recomputed_name(&kept_name(i)))?.range(..len))
     }
 
     /// Returns the first `len` elements of the buffer of a value's gradient.
+    ///
+    /// # Errors
+    /// If the plan has no such array.
     pub fn gradient(&self, buffer: usize, len: usize) -> Result<DeviceArray> {
         self.array(&gradient_name(buffer), len)
     }
 
     /// Returns the temporary array for the gradient of a node's input, before it is added to another gradient.
+    ///
+    /// # Errors
+    /// If the plan has no such array.
     pub fn joined(&self, i: usize, len: usize) -> Result<DeviceArray> {
         self.array(&join_name(i), len)
     }
 
     /// Returns the array that a node keeps for its backward pass.
+    ///
+    /// # Errors
+    /// If the plan has no such array.
     pub fn kept<T: Element>(&self, i: usize, len: usize) -> Result<Slice<T>> {
         Ok(self.arena.planned::<T>(&kept_name(i))?.range(..len))
     }
 
     /// Returns the temporary memory of a node: f64 `[sums]`, then f32 `[lines]`.
+    ///
+    /// # Errors
+    /// If the plan has no such array.
     pub fn scratch(&self, i: usize, backwards: bool, sums: usize, lines: usize) -> Result<(Slice<f64>, Slice<f32>)> {
         self.scratch_of(&scratch_name(i, backwards), sums, lines)
     }
 
     /// Returns the temporary memory of a node that is recomputed.
+    ///
+    /// # Errors
+    /// If the plan has no such array.
     pub fn recomputation_scratch(&self, i: usize, sums: usize, lines: usize) -> Result<(Slice<f64>, Slice<f32>)> {
         self.scratch_of(&recomputed_name(&scratch_name(i, false)), sums, lines)
     }

@@ -92,6 +92,9 @@ impl Few {
     /// Compiles the kernels; `None` if they do not support the convolution: types other than f16 and bf16, NCHW, filters that are not a
     /// multiple of 8, 64 or more taps over all channels, rows that do not fit into shared memory, or a compute capability below 8.0. `pool`
     /// has the meaning that [`specs_of`] documents.
+    ///
+    /// # Errors
+    /// If compiling fails or the driver reports an error.
     pub fn new(device: &CudaDevice, dtype: Dtype, shapes: &Shapes, pool: [bool; 2]) -> Result<Option<Self>> {
         let info = device.info();
         let Some(steps) = steps(dtype, shapes) else { return Ok(None) };
@@ -126,12 +129,18 @@ impl Few {
     }
 
     /// Writes f32 partial sums into `out`: for each split `[filters][taps]` of dw, followed by `[filters]` of db.
+    ///
+    /// # Errors
+    /// If the driver reports an error.
     pub fn gradients(&self, stream: &Stream, [x, dy]: [&DeviceArray; 2], out: &Slice<f32>) -> Result<()> {
         let shape = grid(&self.gradient, self.splits * groups(&self.shapes));
         launch::gradient(&self.gradient, stream, shape, Words(self.words(1)), [x, dy], None, out)
     }
 
     /// Like [`Few::gradients`], but from the gradient of the maxima, with a kernel compiled for that.
+    ///
+    /// # Errors
+    /// If the driver reports an error.
     pub fn pooled_gradients(
         &self,
         stream: &Stream,

@@ -94,6 +94,10 @@ struct Panel<'a> {
 
 impl Im2col {
     /// Plans the products. `by` selects their implementation: a rung chosen by this project, or one kernel.
+    ///
+    /// # Errors
+    /// If a panel's columns have 2^31 elements or more, or a product cannot be planned; if compiling fails or the driver reports an
+    /// error.
     pub fn new(device: &CudaDevice, gemm: &Gemm, by: ProductBy, shapes: &Shapes, form: Form) -> Result<Self> {
         let [unroll, fold, exchange] = load(device, conv2d::im2col(stored(form.dtype), form.layout))?;
         let [relu, ..] = activation(stored(form.dtype));

@@ -147,6 +147,9 @@ fn tile(spec: &KernelSpec, pass: Pass, [m, n]: [u32; 2], multiprocessors: u32) -
 impl Implicit {
     /// Compiles the kernels. `pools[0]`: the forward pass stores the maxima over windows of 2 x 2 instead of y; `pools[1]`: the weight
     /// gradient starts from the gradient of maxima, which only the kernels for few channels support.
+    ///
+    /// # Errors
+    /// If the kernels for this type need another GPU; if compiling fails or the driver reports an error.
     pub fn new(device: &CudaDevice, shapes: &Shapes, form: Form, pools: [bool; 2]) -> Result<Self> {
         let pool = pools[0];
         let info = device.info();
@@ -328,6 +331,10 @@ impl Implicit {
     }
 
     /// Like [`Implicit::weight_gradient`], but starts from the gradient of the maxima.
+    ///
+    /// # Errors
+    /// If the gradient of the maxima or the mask is not aligned to 16 bytes, `dbias` has the wrong length, or the weight gradient is not computed by
+    /// the kernel for few channels; if a launch fails.
     pub fn pooled_weight_gradient(
         &self,
         stream: &Stream,

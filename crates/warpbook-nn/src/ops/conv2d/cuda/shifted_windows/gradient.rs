@@ -126,6 +126,9 @@ pub(in crate::ops::conv2d::cuda) struct WindowGradient {
 
 impl WindowGradient {
     /// Compiles the kernel; `None` if it does not support the convolution: see [`WindowsKernel::new`](super::WindowsKernel::new).
+    ///
+    /// # Errors
+    /// If compiling fails or the driver reports an error.
     pub fn new(device: &CudaDevice, dtype: Dtype, shapes: &Shapes) -> Result<Option<Self>> {
         let info = device.info();
         let Some((taps, spec, tile, division)) = plan(dtype, shapes, info.multiprocessors) else { return Ok(None) };
@@ -146,6 +149,9 @@ impl WindowGradient {
     }
 
     /// Writes f32 partial sums into `out`: for each split `[filters][kh][kw][channels]` of dw, followed by `[filters]` of db.
+    ///
+    /// # Errors
+    /// If the driver reports an error.
     pub fn queue(&self, stream: &Stream, [x, dy]: [&DeviceArray; 2], out: &Slice<f32>) -> Result<()> {
         let (s, d) = (&self.shapes, &self.division);
         let maps = [

@@ -205,6 +205,9 @@ pub(super) struct WindowsKernel {
 impl WindowsKernel {
     /// Compiles the kernel; `None` if it does not support the convolution: on a GPU other than Hopper, for types other than f16 and bf16,
     /// for NCHW, for strides, for channels that would mostly be padding ([`fills`]), or for windows that do not fit into shared memory.
+    ///
+    /// # Errors
+    /// If compiling fails or the driver reports an error.
     pub fn new(device: &CudaDevice, job: WindowPass<'_>) -> Result<Option<Self>> {
         let info = device.info();
         let WindowPass { pass, dtype, .. } = job;
@@ -226,6 +229,9 @@ impl WindowsKernel {
     }
 
     /// Queues y from x and the weight, with a bias and a ReLU.
+    ///
+    /// # Errors
+    /// If the driver reports an error.
     pub fn forward(&self, stream: &Stream, f: &ForwardArrays<'_>) -> Result<()> {
         let maps = [self.map_images(f.x)?, self.map_weights(f.weight)?];
         self.queue(stream, f.relu, |g| WindowArrays { maps, g, bias: f.bias, mask: None, to: f.y, pool: f.pool })

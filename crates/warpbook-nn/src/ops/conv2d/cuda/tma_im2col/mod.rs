@@ -58,6 +58,9 @@ pub(super) struct TmaIm2col {
 
 impl TmaIm2col {
     /// Compiles the kernel; `None` if another kernel computes the convolution, or on a GPU other than Hopper.
+    ///
+    /// # Errors
+    /// If compiling fails or the driver reports an error.
     pub fn new(device: &CudaDevice, pass: Pass, dtype: Dtype, shapes: &Shapes) -> Result<Option<Self>> {
         let Some(image) = image_of(pass, dtype, shapes) else { return Ok(None) };
         let spec = Row { pass, dtype }.spec();
@@ -74,6 +77,9 @@ impl TmaIm2col {
     }
 
     /// Queues y from x and the weight, with a bias and a ReLU.
+    ///
+    /// # Errors
+    /// If the driver reports an error.
     pub fn forward(&self, stream: &Stream, f: &ForwardArrays<'_>) -> Result<()> {
         let arrays = Im2colArrays {
             maps: [self.map_images(f.x)?, self.map_weights(f.weight)?, self.map_result(f.y)?],
