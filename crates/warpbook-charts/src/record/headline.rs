@@ -399,14 +399,14 @@ fn of_training(run: &Run, log: &TrainLog, seeds: usize) -> Option<Headline> {
     tiles.push(HeadlineTile::new("Test loss", loss, "after the last epoch"));
     if course.total_s.is_finite() && course.total_s > 0.0 {
         let total = time(course.total_s * 1e6);
-        let of_seeds = |seeds| if seeds > 1 { format!(", the median of {seeds} seeds") } else { String::new() };
-        sentence += &format!(", in {total}{}", of_seeds(seeds));
+        sentence += &format!(", in {total}");
+        if seeds > 1 {
+            sentence += &format!(", the median of {seeds} seeds");
+        }
         let other = fastest_training(run, &log.problem, true).filter(|(other, _)| other.rung != log.rung);
-        if let Some((other, seeds)) = other
-            && let Some(course) = other.course.as_deref()
-        {
-            let total = time(course.total_s * 1e6);
-            sentence += &format!("; “{}” took {total}{}", name(run, &other.rung), of_seeds(seeds));
+        if let Some((other, course_of_other)) = other.and_then(|(other, _)| Some((other, other.course.as_deref()?))) {
+            let ratio = times(course_of_other.total_s / course.total_s);
+            sentence += &format!(": {ratio} as fast as “{}”", name(run, &other.rung));
         }
         tiles.push(HeadlineTile::new(TIME, total, format!("{} steps", course.made())));
     }
