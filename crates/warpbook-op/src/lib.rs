@@ -139,7 +139,7 @@ unsafe fn array(session: &Session, at: *const c_void, len: usize, dtype: Dtype) 
 /// Like [`array`], but returns `None` for a null pointer.
 ///
 /// # Safety
-/// See [`array`].
+/// See [`array()`].
 unsafe fn optional(session: &Session, at: *const c_void, len: usize, dtype: Dtype) -> Result<Option<DeviceArray>> {
     if at.is_null() {
         return Ok(None);
@@ -151,7 +151,7 @@ unsafe fn optional(session: &Session, at: *const c_void, len: usize, dtype: Dtyp
 /// Wraps a caller's f32 array; returns `None` for a null pointer.
 ///
 /// # Safety
-/// See [`array`].
+/// See [`array()`].
 unsafe fn floats(session: &Session, at: *const f32, len: usize) -> Result<Option<Slice<f32>>> {
     if at.is_null() {
         return Ok(None);
