@@ -404,7 +404,7 @@ fn a_story_has_the_first_the_best_references_and_the_fastest() {
 fn the_figure_of_the_other_type_is_not_cut_off() {
     let folder = std::env::var("CARGO_MANIFEST_DIR").unwrap();
     let file = std::path::Path::new(&folder).join("../../data/results/training-h200.json");
-    let run = warpbook_record::Run::from_json(&std::fs::read(file).unwrap()).unwrap();
+    let run = Run::from_json(&std::fs::read(file).unwrap()).unwrap();
     for options in [Options::default(), Options::phone()] {
         let options = Options { rungs: Rungs::Story, ..options };
         let chart = options.ladder(&run, run.main_problem().unwrap(), run.descriptor.headline).unwrap();
