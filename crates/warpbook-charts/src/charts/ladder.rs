@@ -370,7 +370,7 @@ impl Ladder<'_> {
             && !self.is_alone
             && self.run.fastest(self.problem).is_some_and(|f| f.rung == m.rung);
         if let Some(twin) = self.twin(m) {
-            // The end of a long line is left out on a phone.
+            // The end of a line that is too long is cut off.
             id = format!("{twin} · {id}");
         }
         let content = match self.measure.verdict(self.run, m) {
