@@ -72,7 +72,7 @@ fn what_cannot_be_measured_is_refused_before_anything_is_started() {
     check(&["--ranks", "2", "--precision", "amp-bf16"], "--precision is for GPUs");
     check(&["--ranks", "2", "--bucket", "0"], "choose MiB above 0");
     check(&["--ranks", "2", "--growth", "sideways"], "choose weak or strong");
-    check(&["--ranks", "2", "--pytorch", "nowhere.json"], "a file of notebooks/pytorch/ddp.py");
+    check(&["--ranks", "2", "--pytorch", "nowhere.json"], "a file that `ddp.py --out` wrote");
     check(&["--ranks", "2", "--out", "nowhere/s.json"], "cannot be written");
     assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0, "nothing is left behind");
 }

@@ -100,7 +100,7 @@ fn pytorchs_figures_become_rows() {
     assert_eq!(efficiencies, [Some(1.0), Some(1.0), Some(0.8), Some(0.5)]);
     assert!(run.notes.iter().any(|n| n.starts_with("1 of PyTorch's 4 figures")), "{:?}", run.notes);
     std::fs::write(&path, "{}").unwrap();
-    assert!(PyTorch::read(&path).unwrap_err().to_string().contains("a file of notebooks/pytorch/ddp.py"));
+    assert!(PyTorch::read(&path).unwrap_err().to_string().contains("a file that `ddp.py --out` wrote"));
 }
 
 /// The data set is a single batch, so the checked steps need more epochs than the recipe has. This must work with
