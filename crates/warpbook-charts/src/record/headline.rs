@@ -82,8 +82,7 @@ fn logged<'r>(run: &'r Run, problem: &Problem) -> Option<(&'r TrainLog, usize)> 
 /// did not diverge, and the number of its seeds. A rung that was trained from several seeds counts by the training with the
 /// median time.
 fn fastest_training<'r>(run: &'r Run, problem: &Problem, by_framework: bool) -> Option<(&'r TrainLog, usize)> {
-    let runs_there =
-        |l: &TrainLog| run.rung(&l.rung).is_some_and(|r| matches!(r.runner, Runner::External(_)) == by_framework);
+    let runs_there = |l: &TrainLog| run.rung(&l.rung).is_some_and(|r| r.framework().is_some() == by_framework);
     let total_s = |l: &TrainLog| {
         let course = l.course.as_ref().filter(|c| c.is_finished() && runs_there(l) && divergence(l).is_none())?;
         usable(Some(course.total_s))
