@@ -89,6 +89,11 @@ fn value(form: &Form, bits: u64) -> f64 {
     }
 }
 
+/// Returns true if the bits are equal, or both numbers are NaN.
+fn is_same(a: f64, b: f64) -> bool {
+    a.to_bits() == b.to_bits() || a.is_nan() && b.is_nan()
+}
+
 #[test]
 fn approximations_are_near_a_gpu_s() {
     let Some(device) = testing::gpu("approximations_are_near_a_gpu_s") else { return };
@@ -110,7 +115,7 @@ fn approximations_are_near_a_gpu_s() {
         let ours = emulated(&text, &operands, blocks);
         for (i, (pair, _)) in special.iter().enumerate() {
             let (a, b) = (value(&form, ours[i]), value(&form, theirs[i]));
-            if a.to_bits() != b.to_bits() && !(a.is_nan() && b.is_nan()) {
+            if !is_same(a, b) {
                 failures.push(format!("{} of {pair:?}: {a:e}, on the GPU {b:e}", form.opcode));
             }
         }
@@ -227,8 +232,7 @@ fn special_operands_have_the_documented_results() {
         let results = emulated(&kernel(&form), &operands, 1);
         for ((operands, documented), got) in cases.iter().zip(results) {
             let got = value(&form, got);
-            let is_equal = got.to_bits() == documented.to_bits() || got.is_nan() && documented.is_nan();
-            assert!(is_equal, "{} of {operands:?} is {got:e}, not {documented:e}", form.opcode);
+            assert!(is_same(got, *documented), "{} of {operands:?} is {got:e}, not {documented:e}", form.opcode);
             checked += 1;
         }
     }
